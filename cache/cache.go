@@ -1,0 +1,532 @@
+// Package cache keeps decoded files in memory that the kernel can serve from.
+//
+// A Buffer is the whole content of one virtual file. It is written once, out
+// of scratch memory, and never again: pages of it may still sit in a pipe or
+// socket after everybody has closed it. A file that is evicted is given back to
+// the kernel; only memory that readers got copies of is reused.
+//
+// The cache promises:
+//   - One fill for any number of concurrent misses of a key.
+//   - A pinned buffer stays. The others form an LRU by bytes: their sum with
+//     the pinned ones stays within the budget where pins leave room for that.
+//   - Pins may exceed the budget by an allowance. Beyond it a miss waits for a
+//     pin to end and then fails with ErrNoSpace; nothing is killed by the
+//     kernel for want of memory that the cache had promised to bound.
+//
+// Where the bytes live is the medium's business: unnamed files of a private
+// tmpfs, memfds, or plain memory (see medium.go). A file medium can be
+// registered with a kernel interface (FUSE passthrough) once for the buffer's
+// life; the cache only carries the number that the registration gave.
+//
+// The package does not know what a key stands for, how a buffer is filled, or
+// who serves it.
+package cache
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"sync"
+	"time"
+
+	"github.com/hashicorp/golang-lru/v2/simplelru"
+)
+
+// ErrNoSpace says that a buffer does not fit beside what is pinned.
+var ErrNoSpace = errors.New("decoded cache is full of files in use")
+
+// ErrClosed says that the cache was closed.
+var ErrClosed = errors.New("decoded cache is closed")
+
+// errAbandoned answers those who wait for a fill whose goroutine ended
+// (runtime.Goexit) before the fill did.
+var errAbandoned = errors.New("filling a buffer was abandoned")
+
+// pageBytes is the granule in which every medium takes memory.
+var pageBytes = int64(os.Getpagesize())
+
+const (
+	// overheadBytes is charged for each buffer beside its pages: the kernel's
+	// inode and backing entry, and our own bookkeeping. It bounds what a
+	// cache full of tiny images costs.
+	overheadBytes = 1024
+	// maxBytes bounds budgets, so that no sum of sizes overflows.
+	maxBytes = 1 << 60
+	// maxBuffers bounds the LRU's index; at 5 KiB a buffer it is never what
+	// limits a cache below 5 TiB.
+	maxBuffers = 1 << 30
+	// defaultWait is how long a miss waits for pins to end. Loaders hold a
+	// file for milliseconds; what is held longer than this is mapped.
+	defaultWait = 10 * time.Second
+)
+
+// Options configure a cache.
+type Options struct {
+	// Budget is the number of bytes kept, pinned buffers included. Scratch
+	// memory of file media comes on top: at most twice the size of what is
+	// being filled at once.
+	Budget int64
+	// PinAllowance is how far pinned buffers may exceed Budget. Zero means
+	// none.
+	PinAllowance int64
+	// Medium says where buffers live. The cache closes it.
+	Medium Medium
+	// Register, when set, is called once for each buffer that has a file.
+	// The number that it returns, above 0, is the buffer's BackingID, and the
+	// cache closes the descriptor, since the registration holds the file. On an
+	// error the buffer keeps its descriptor and has no BackingID.
+	Register func(fd int) (int32, error)
+	// Unregister undoes Register when the buffer is evicted. It is needed
+	// with Register and must not call the cache.
+	Unregister func(id int32)
+	// MaxWait is how long a miss waits for pins to end; zero means 10 s.
+	MaxWait time.Duration
+}
+
+// Stats are counts since the cache was made, and what it holds now.
+type Stats struct {
+	Hits, Misses, Evictions uint64 // who waits for another's fill counts as a hit
+	Bytes                   int64  // of published buffers, running fills and what is being freed
+	PinnedBytes             int64  // of published buffers in use
+	Buffers, Pinned         int
+	Budget, Limit           int64 // Limit is Budget plus the pin allowance
+	RegisterFailures        uint64
+}
+
+// Cache maps keys to buffers. It is safe for concurrent use.
+type Cache[K comparable] struct {
+	opt      Options
+	maxDescs int // descriptors that idle buffers may hold
+
+	mu        sync.Mutex
+	changed   *sync.Cond // signalled when bytes are freed, a pin ends, or the cache closes
+	buffers   map[K]*Buffer[K]
+	idle      *simplelru.LRU[K, *Buffer[K]] // published and not pinned, oldest first
+	flights   map[K]*flight[K]
+	used      int64 // charged for published buffers and running fills, until really freed
+	dying     int64 // the part of used that is being given back just now
+	wanted    int64 // asked for by fills that have no room yet
+	pinned    int64
+	nPinned   int
+	descs     int // buffers that hold a descriptor
+	closed    bool
+	hits      uint64
+	misses    uint64
+	evictions uint64
+	refused   uint64
+}
+
+// flight is a fill that is running. Who asks for the same key waits for it.
+type flight[K comparable] struct {
+	done    chan struct{}
+	waiters int
+	buf     *Buffer[K]
+	err     error
+}
+
+// New returns an empty cache.
+func New[K comparable](opt Options) (*Cache[K], error) {
+	if opt.Budget < pageBytes {
+		return nil, fmt.Errorf("cache of %d bytes: at least %d are needed", opt.Budget, pageBytes)
+	}
+	if opt.PinAllowance < 0 {
+		return nil, fmt.Errorf("cache with a pin allowance of %d bytes", opt.PinAllowance)
+	}
+	if opt.Budget > maxBytes-opt.PinAllowance {
+		return nil, fmt.Errorf("cache of %d bytes and %d for pins: at most %d are possible", opt.Budget, opt.PinAllowance, int64(maxBytes))
+	}
+	if opt.Medium == nil {
+		return nil, errors.New("cache without a medium")
+	}
+	if opt.Register != nil && opt.Unregister == nil {
+		return nil, errors.New("cache that registers files and never unregisters them")
+	}
+	if opt.MaxWait == 0 {
+		opt.MaxWait = defaultWait
+	}
+	idle, err := simplelru.NewLRU[K, *Buffer[K]](maxBuffers, nil)
+	if err != nil {
+		return nil, err
+	}
+	c := &Cache[K]{
+		opt:      opt,
+		maxDescs: opt.Medium.maxDescriptors(),
+
+		buffers: make(map[K]*Buffer[K]),
+		idle:    idle,
+		flights: make(map[K]*flight[K]),
+	}
+	c.changed = sync.NewCond(&c.mu)
+	return c, nil
+}
+
+// Get returns the buffer of key, pinned: the caller ends the pin with Unpin.
+// On a miss the first caller runs fill with scratch memory of size bytes,
+// which fill must write in full; concurrent callers of the same key wait for it
+// and share its result, errors included. An error is not remembered. A panic of
+// fill is an error too. fill must not ask the cache for the same key.
+func (c *Cache[K]) Get(key K, size int64, fill func(dst []byte) error) (*Buffer[K], error) {
+	c.mu.Lock()
+	if c.closed {
+		c.mu.Unlock()
+		return nil, ErrClosed
+	}
+	if b := c.buffers[key]; b != nil {
+		c.hits++
+		c.pin(b)
+		c.mu.Unlock()
+		return b, nil
+	}
+	if f := c.flights[key]; f != nil {
+		c.hits++
+		f.waiters++
+		c.mu.Unlock()
+		<-f.done
+		return f.buf, f.err
+	}
+	c.misses++
+	f := &flight[K]{done: make(chan struct{})}
+	c.flights[key] = f
+	c.mu.Unlock()
+
+	c.run(f, key, size, fill)
+	return f.buf, f.err
+}
+
+// run answers the flight whatever fill does: whoever waits for it must go on.
+func (c *Cache[K]) run(f *flight[K], key K, size int64, fill func([]byte) error) {
+	f.err = errAbandoned
+	defer c.land(key, f)
+	f.buf, f.err = c.fill(key, size, fill)
+}
+
+// land publishes what a flight brought and lets its waiters go on, each with a
+// pin of its own.
+func (c *Cache[K]) land(key K, f *flight[K]) {
+	c.mu.Lock()
+	delete(c.flights, key)
+	b := f.buf
+	if b != nil && c.closed {
+		f.buf, f.err = nil, ErrClosed
+	}
+	if f.buf != nil {
+		b.pins = f.waiters + 1
+		c.buffers[key] = b
+		c.pinned += b.charge
+		c.nPinned++
+	}
+	c.mu.Unlock()
+	if b != f.buf {
+		c.drop(b)
+	}
+	close(f.done)
+}
+
+// fill makes room, lets fill write the content and registers it.
+func (c *Cache[K]) fill(key K, size int64, fill func([]byte) error) (b *Buffer[K], err error) {
+	charge, err := c.chargeOf(size)
+	if err != nil {
+		return nil, err
+	}
+	deadline := time.Now().Add(c.opt.MaxWait)
+	if err := c.reserve(charge, deadline); err != nil {
+		return nil, err
+	}
+	defer func() {
+		if b == nil {
+			c.unreserve(charge)
+		}
+	}()
+	content, err := c.write(size, charge, fill, deadline)
+	if err != nil {
+		return nil, err
+	}
+	b = &Buffer[K]{cache: c, key: key, size: size, charge: charge, content: content}
+	c.register(b)
+	return b, nil
+}
+
+// write returns a content of size bytes that fill wrote.
+func (c *Cache[K]) write(size, charge int64, fill func([]byte) error, deadline time.Time) (content, error) {
+	scratch, err := c.opt.Medium.scratch(size)
+	if err != nil {
+		return content{}, fmt.Errorf("taking %d bytes of memory: %w", size, err)
+	}
+	published := false
+	defer func() {
+		if !published {
+			c.opt.Medium.discard(scratch)
+		}
+	}()
+	err = guard("a buffer was filled", func() error { return fill(scratch[:size:size]) })
+	if err != nil {
+		return content{}, err
+	}
+	made, err := c.publish(scratch, charge, deadline)
+	published = err == nil
+	return made, err
+}
+
+// publish makes a content of scratch. Where the medium is full although the
+// budget is not (a reader who closes a file and keeps it mapped holds its pages
+// unseen), buffers that nobody uses make room, else a pin that ends may.
+func (c *Cache[K]) publish(scratch []byte, charge int64, deadline time.Time) (content, error) {
+	for {
+		made, err := c.opt.Medium.publish(scratch)
+		if !errors.Is(err, ErrNoSpace) || !c.awaitEviction(charge, deadline) {
+			return made, err
+		}
+	}
+}
+
+// guard turns a panic of run into an error that says while what it happened.
+func guard(what string, run func() error) (err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			err = fmt.Errorf("panic while %s: %v", what, p)
+		}
+	}()
+	return run()
+}
+
+// register hands a new buffer's file to the kernel interface, if there is one.
+func (c *Cache[K]) register(b *Buffer[K]) {
+	if b.content.fd < 0 {
+		return
+	}
+	refused := false
+	if c.opt.Register != nil {
+		var id int32
+		err := guard("a buffer was registered", func() (err error) {
+			id, err = c.opt.Register(b.content.fd)
+			return err
+		})
+		if err == nil && id > 0 {
+			b.backingID = id
+			b.content.closeFD()
+			return
+		}
+		refused = true
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.descs++
+	if refused {
+		c.refused++
+	}
+}
+
+// limit is what the cache may hold in all.
+func (c *Cache[K]) limit() int64 { return c.opt.Budget + c.opt.PinAllowance }
+
+// chargeOf returns what a buffer of size bytes counts for, or an error where
+// that can never fit.
+func (c *Cache[K]) chargeOf(size int64) (int64, error) {
+	if size < 0 {
+		return 0, fmt.Errorf("a buffer of %d bytes", size)
+	}
+	if size > c.limit() {
+		return 0, c.neverFits(size)
+	}
+	charge := (size+pageBytes-1)/pageBytes*pageBytes + overheadBytes
+	if charge > c.limit() {
+		return 0, c.neverFits(size)
+	}
+	return charge, nil
+}
+
+func (c *Cache[K]) neverFits(size int64) error {
+	return fmt.Errorf("%w: %d bytes are needed at once, the cache holds %d", ErrNoSpace, size, c.limit())
+}
+
+// reserve makes room for charge bytes: by evicting what nobody uses, else out
+// of the pin allowance, else by waiting for a pin to end.
+func (c *Cache[K]) reserve(charge int64, deadline time.Time) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.wanted += charge
+	defer func() { c.wanted -= charge }()
+	for {
+		switch {
+		case c.closed:
+			return ErrClosed
+		case c.used+charge <= c.opt.Budget && !c.tooManyDescriptors():
+			c.used += charge
+			return nil
+		case c.shortOfRoom() && c.evictOldest():
+		case c.dying > 0:
+			c.changed.Wait()
+		case c.used+charge <= c.limit():
+			c.used += charge
+			return nil
+		case !c.waitUntil(deadline):
+			return fmt.Errorf("%w: %d of %d bytes are in use for %v", ErrNoSpace, c.used, c.limit(), c.opt.MaxWait)
+		}
+	}
+}
+
+// shortOfRoom says whether those who wait for room need another eviction, after
+// the ones that are under way. Without it two misses at once evict for each
+// other's need too.
+func (c *Cache[K]) shortOfRoom() bool {
+	return c.used-c.dying+c.wanted > c.opt.Budget || c.tooManyDescriptors()
+}
+
+// tooManyDescriptors says whether buffers hold as many descriptors as the
+// medium may keep open, and some can be closed.
+func (c *Cache[K]) tooManyDescriptors() bool {
+	return c.descs >= c.maxDescs && c.idle.Len() > 0
+}
+
+// awaitEviction evicts the oldest buffer that nobody uses, or waits for a
+// change until there is one. It reports false when that is of no use: nothing
+// is held beside the charge bytes of who asks, or the deadline has passed.
+func (c *Cache[K]) awaitEviction(charge int64, deadline time.Time) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.closed || c.used <= charge {
+		return false
+	}
+	return c.evictOldest() || c.waitUntil(deadline)
+}
+
+// waitUntil waits for a change or the deadline and reports false when that had
+// passed before.
+func (c *Cache[K]) waitUntil(deadline time.Time) bool {
+	left := time.Until(deadline)
+	if left <= 0 {
+		return false
+	}
+	// The lock keeps a timer that ends at once from waking nobody: Wait gives
+	// it up only when it is listening.
+	timer := time.AfterFunc(left, func() {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		c.changed.Broadcast()
+	})
+	c.changed.Wait()
+	timer.Stop()
+	return true
+}
+
+func (c *Cache[K]) unreserve(charge int64) {
+	c.mu.Lock()
+	c.used -= charge
+	c.changed.Broadcast()
+	c.mu.Unlock()
+}
+
+// evictOldest evicts one buffer that nobody uses and reports whether there was
+// one. The lock is given up while its memory is freed; its bytes count until
+// then, so that the medium's own limit is never exceeded.
+func (c *Cache[K]) evictOldest() bool {
+	_, b, ok := c.idle.RemoveOldest()
+	if !ok {
+		return false
+	}
+	delete(c.buffers, b.key)
+	c.evictions++
+	c.dying += b.charge
+	c.forgetDescriptor(b)
+	c.mu.Unlock()
+	c.free(b)
+	c.mu.Lock()
+	c.dying -= b.charge
+	c.used -= b.charge
+	c.changed.Broadcast()
+	return true
+}
+
+// drop frees a buffer that was never published.
+func (c *Cache[K]) drop(b *Buffer[K]) {
+	c.mu.Lock()
+	c.forgetDescriptor(b)
+	c.mu.Unlock()
+	c.free(b)
+	c.unreserve(b.charge)
+}
+
+// forgetDescriptor uncounts the descriptor of a buffer that is about to be
+// freed. The lock is held.
+func (c *Cache[K]) forgetDescriptor(b *Buffer[K]) {
+	if b.content.fd >= 0 {
+		c.descs--
+	}
+}
+
+// free gives a buffer's memory back to the kernel.
+func (c *Cache[K]) free(b *Buffer[K]) {
+	if b.backingID != 0 {
+		c.opt.Unregister(b.backingID)
+	}
+	c.opt.Medium.free(&b.content)
+}
+
+// pin takes a published buffer out of the LRU. The lock is held.
+func (c *Cache[K]) pin(b *Buffer[K]) {
+	if b.pins == 0 {
+		c.idle.Remove(b.key)
+		c.pinned += b.charge
+		c.nPinned++
+	}
+	b.pins++
+}
+
+// unpin ends one pin; the last one makes the buffer the LRU's newest.
+func (c *Cache[K]) unpin(b *Buffer[K]) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if b.pins == 0 {
+		panic("cache: Unpin of a buffer that is not pinned")
+	}
+	b.pins--
+	if b.pins > 0 || c.closed { // Close freed it
+		return
+	}
+	c.pinned -= b.charge
+	c.nPinned--
+	c.idle.Add(b.key, b)
+	for c.used-c.dying > c.opt.Budget && c.evictOldest() {
+	}
+	c.changed.Broadcast()
+}
+
+// Stats returns the counters.
+func (c *Cache[K]) Stats() Stats {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return Stats{
+		Hits: c.hits, Misses: c.misses, Evictions: c.evictions,
+		Bytes: c.used, PinnedBytes: c.pinned,
+		Buffers: len(c.buffers), Pinned: c.nPinned,
+		Budget: c.opt.Budget, Limit: c.limit(),
+		RegisterFailures: c.refused,
+	}
+}
+
+// Close evicts everything, pinned buffers too, and closes the medium. Who
+// waits for space gets ErrClosed. It is called when the kernel's side is gone:
+// nobody may read a buffer any more, though pins may still be ended. A fill
+// that runs is not waited for; it ends with ErrClosed and frees its memory.
+func (c *Cache[K]) Close() error {
+	c.mu.Lock()
+	if c.closed {
+		c.mu.Unlock()
+		return nil
+	}
+	c.closed = true
+	c.changed.Broadcast()
+	buffers := c.buffers
+	c.buffers = make(map[K]*Buffer[K])
+	c.idle.Purge()
+	c.pinned, c.nPinned = 0, 0
+	for _, b := range buffers {
+		c.forgetDescriptor(b)
+	}
+	c.mu.Unlock()
+	for _, b := range buffers {
+		c.free(b)
+		c.unreserve(b.charge)
+	}
+	return c.opt.Medium.Close()
+}
