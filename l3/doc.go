@@ -1,0 +1,26 @@
+// Package l3 reads and writes L3 images: lossless, cut into patches that are
+// decoded independently of each other, made to be decoded many times faster
+// than PNG.
+//
+// Two formats are known. The published one (magic "LLL.") holds 8-bit RGB in
+// whole patches, without checksums. Version 2 (magic "LLL2") is this project's
+// own: 8 and 16 bits, one to four channels, any size, metadata, and checksums
+// over everything. docs/format-l3.md specifies both byte by byte.
+//
+// The decoder in this package is the specification that faster ones are held
+// to. It promises that samples come out exactly as they went in or that an
+// error is returned: no file, however damaged, makes it panic, allocate more
+// than its limits and the file's true size allow, or (in version 2) deliver
+// wrong samples. Every error about a file wraps exactly one of [ErrNotL3],
+// [ErrTruncated], [ErrCorrupt], [ErrUnsupported] and [ErrTooLarge].
+//
+// A program that only wants pixels needs three calls:
+//
+//	info, err := l3.ReadInfo(file, size, l3.DefaultLimits)
+//	pix := make([]byte, info.Shape.Bytes())
+//	_, err = l3.NewDecoder(l3.DefaultLimits).Decode(pix, data)
+//
+// The package knows nothing of other image formats, directories, caches or
+// mounts, and it interprets no metadata: labels, names and colour profiles are
+// carried, not used.
+package l3

@@ -1,0 +1,145 @@
+package l3
+
+import (
+	"bytes"
+	"encoding/binary"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"prismfs/raster"
+)
+
+// fuzzLimits keep fuzzing quick.
+var fuzzLimits = Limits{MaxPixels: 1 << 20, MaxBytes: 4 << 20}
+
+// seedFiles adds the golden files and those of every small kind.
+func seedFiles(f *testing.F) {
+	golden, err := filepath.Glob(filepath.Join(goldenFolder, "*.l3"))
+	if err != nil {
+		f.Fatal(err)
+	}
+	for _, path := range golden {
+		file, err := os.ReadFile(path)
+		if err != nil {
+			f.Fatal(err)
+		}
+		f.Add(file)
+	}
+	for _, small := range smallFiles(f) {
+		f.Add(small.file)
+	}
+}
+
+// checkReading reads a file that may be anything: no panic, errors of one kind,
+// and what is decoded survives being encoded again in every mode that can hold
+// it.
+func checkReading(t *testing.T, file []byte) {
+	info, err := ReadInfo(bytes.NewReader(file), int64(len(file)), fuzzLimits)
+	if err != nil {
+		checkOneKind(t, err)
+		if _, err := NewDecoder(fuzzLimits).Decode(nil, file); err == nil {
+			t.Errorf("decoded without a head that can be read")
+		}
+		return
+	}
+	pix := make([]byte, info.Shape.Bytes())
+	if _, err := NewDecoder(fuzzLimits).Decode(pix, file); err != nil {
+		checkOneKind(t, err)
+		return
+	}
+	img := raster.Image{Shape: info.Shape, Pix: pix}
+	for _, mode := range []Mode{ModeFast, ModePublished, ModeRaw} {
+		opt := EncodeOptions{Mode: mode, Meta: info.Meta, SignificantBits: info.SignificantBits}
+		if mode == ModePublished && checkPublished(info.Shape) != nil {
+			continue
+		}
+		again, _ := mustDecode(t, checkRoundTrip(t, img, opt))
+		if mode != ModePublished {
+			checkMetadata(t, again.Meta, info.Meta)
+			if again.SignificantBits != info.SignificantBits {
+				t.Errorf("%d significant bits became %d", info.SignificantBits, again.SignificantBits)
+			}
+		}
+	}
+}
+
+// FuzzRead reads any bytes as either format.
+func FuzzRead(f *testing.F) {
+	seedFiles(f)
+	f.Fuzz(checkReading)
+}
+
+// FuzzReadRepaired reads version 2 files whose checksums agree with whatever
+// they contain, so that what stands behind the checksums is reached.
+func FuzzReadRepaired(f *testing.F) {
+	seedFiles(f)
+	f.Fuzz(func(t *testing.T, file []byte) {
+		if !hasMagic(file, magicV2) {
+			return
+		}
+		file = repair(bytes.Clone(file))
+		h, err := parseHeader(file, int64(len(file)), fuzzLimits)
+		if err == nil && h.checkHead(file[:h.headBytes]) == nil {
+			// The first try fails for the checksum of the samples at the
+			// earliest; the second does not.
+			pix := make([]byte, h.shape.Bytes())
+			if _, err := NewDecoder(fuzzLimits).Decode(pix, file); err != nil {
+				checkOneKind(t, err)
+			}
+			file = repairSamples(file, pix)
+		}
+		checkReading(t, file)
+	})
+}
+
+// FuzzReadPublished reads published files whose patch sizes agree with the
+// file's size.
+func FuzzReadPublished(f *testing.F) {
+	seedFiles(f)
+	f.Fuzz(func(t *testing.T, file []byte) {
+		if !hasMagic(file, magicPublished) {
+			return
+		}
+		file = bytes.Clone(file)
+		if h, err := parsePublished(file, int64(len(file)), fuzzLimits); err == nil {
+			last := int(h.headBytes()) - publishedSizeBytes
+			binary.LittleEndian.PutUint16(file[last:], 0)
+			rest := int64(len(file)) - h.headBytes()
+			for c := range publishedChannels {
+				for i := range int(h.patches()) {
+					rest -= int64(h.patchBytes(file, c, i))
+				}
+			}
+			if rest >= 0 && rest < 1<<16 {
+				binary.LittleEndian.PutUint16(file[last:], uint16(rest))
+			}
+		}
+		checkReading(t, file)
+	})
+}
+
+// FuzzEncode encodes any samples of any shape.
+func FuzzEncode(f *testing.F) {
+	f.Add(uint8(3), uint8(5), uint8(2), []byte("some samples"))
+	f.Add(uint8(129), uint8(0), uint8(9), []byte{0, 1, 2, 255})
+	f.Add(uint8(7), uint8(70), uint8(7), bytes.Repeat([]byte{1, 200, 3}, 300))
+	f.Add(uint8(63), uint8(63), uint8(2), bytes.Repeat([]byte("gradients "), 900))
+	f.Fuzz(func(t *testing.T, height, width, kind uint8, samples []byte) {
+		s := shapeOf(1+int(height), 1+int(width), 1+int(kind)%4, sampleTypes[int(kind)/4%3])
+		img := raster.Image{Shape: s, Pix: make([]byte, s.Bytes())}
+		for i := range img.Pix { // what is given, repeated with a drift
+			if len(samples) > 0 {
+				img.Pix[i] = samples[i%len(samples)] + byte(i/len(samples))
+			}
+		}
+		file := checkRoundTrip(t, img, EncodeOptions{Workers: 1 + int(kind)%3})
+		checkGrowth(t, s, len(file))
+		if !bytes.Equal(slowDecode(file), img.Pix) {
+			t.Errorf("%v: the specification gives other samples", s)
+		}
+		if checkPublished(s) == nil {
+			checkRoundTrip(t, img, EncodeOptions{Mode: ModePublished})
+		}
+	})
+}
