@@ -1,0 +1,164 @@
+// Package dataset knows what a source of packed images holds: its folders, its
+// samples and their shapes, and where their bytes are. It reads headers and
+// encoded bytes from a store, and hands them out undecoded.
+//
+// It promises that
+//   - what it describes and what it reads belong together: a file that was
+//     replaced or written to in between gives ErrChanged, never a mixture of two;
+//   - nothing outside the source is read, whatever links say;
+//   - nothing is allocated because a file says so before what it says has been
+//     held against its size and the limits;
+//   - memory for remembered headers is bounded;
+//   - errors name the path and what was being done.
+//
+// It knows nothing of FUSE, of views and their file names, nor of decoding.
+//
+// Store is the interface to where the files are; LocalStore is a folder of this
+// machine. All paths are relative to the source, slash-separated bytes, ""
+// being its root.
+package dataset
+
+import (
+	"context"
+	"io/fs"
+	"log/slog"
+	"strings"
+	"sync/atomic"
+
+	lru "github.com/hashicorp/golang-lru/v2"
+	"golang.org/x/sync/singleflight"
+
+	"prismfs/l3"
+)
+
+// maxReportedFolders is the number of folders of which it is remembered that
+// the log has been told what they leave out.
+const maxReportedFolders = 1024
+
+// Options are the choices of Open. The zero value is a good one.
+type Options struct {
+	// Limits bound the images that are accepted; zero fields are those of
+	// l3.DefaultLimits.
+	Limits l3.Limits
+
+	// Logger is told of what listings leave out, once a folder; nil for nobody.
+	Logger *slog.Logger
+
+	// HeaderBytes bounds the memory for remembered headers; 0 for
+	// DefaultHeaderBytes.
+	HeaderBytes int64
+}
+
+// Stats counts since Open.
+type Stats struct {
+	StoreBytesRead   uint64 // encoded bytes that came from the store, whether of use or not
+	StoreBytesNeeded uint64 // encoded bytes that were asked for and delivered
+	StoreBytesIndex  uint64 // bytes of headers, not in the former two
+	Specials         uint64 // devices, sockets and fifos left out, once in every listing
+	BrokenLinks      uint64 // links that cannot be followed left out, once in every listing
+}
+
+// Dataset is a source of samples. Its methods may be called at the same time.
+type Dataset struct {
+	store  Store
+	limits l3.Limits
+	log    *slog.Logger
+
+	headers  *headers
+	flights  singleflight.Group         // header reads under way, by path and identity
+	reported *lru.Cache[string, string] // folders whose omissions have been logged
+
+	bytesRead, bytesNeeded, bytesIndex atomic.Uint64
+	specials, brokenLinks              atomic.Uint64
+}
+
+// Open makes a dataset of a store, which stays the caller's to close.
+func Open(store Store, opt Options) *Dataset {
+	if opt.Limits.MaxPixels == 0 {
+		opt.Limits.MaxPixels = l3.DefaultLimits.MaxPixels
+	}
+	if opt.Limits.MaxBytes == 0 {
+		opt.Limits.MaxBytes = l3.DefaultLimits.MaxBytes
+	}
+	if opt.Logger == nil {
+		opt.Logger = slog.New(slog.DiscardHandler)
+	}
+	if opt.HeaderBytes == 0 {
+		opt.HeaderBytes = DefaultHeaderBytes
+	}
+	reported, err := lru.New[string, string](maxReportedFolders)
+	if err != nil {
+		panic(err) // the size above is positive
+	}
+	return &Dataset{
+		store: store, limits: opt.Limits, log: opt.Logger,
+		headers: newHeaders(opt.HeaderBytes), reported: reported,
+	}
+}
+
+// String names the source.
+func (d *Dataset) String() string { return d.store.String() }
+
+// Stats returns what has been counted so far.
+func (d *Dataset) Stats() Stats {
+	return Stats{
+		StoreBytesRead:   d.bytesRead.Load(),
+		StoreBytesNeeded: d.bytesNeeded.Load(),
+		StoreBytesIndex:  d.bytesIndex.Load(),
+		Specials:         d.specials.Load(),
+		BrokenLinks:      d.brokenLinks.Load(),
+	}
+}
+
+// Stat describes what path leads to in the source.
+func (d *Dataset) Stat(ctx context.Context, path string) (Info, error) {
+	return d.store.Stat(ctx, path)
+}
+
+// Open opens a file of the source as it is, to be passed through.
+func (d *Dataset) Open(ctx context.Context, path string) (File, error) {
+	return d.store.Open(ctx, path)
+}
+
+// ReadDir calls yield for the folders and files of a folder until it returns
+// false. Special files and broken links are left out and counted, and the log is
+// told. No file is opened.
+func (d *Dataset) ReadDir(ctx context.Context, path string, yield func(DirEntry) bool) error {
+	var specials, broken uint64
+	var example string
+	err := d.store.ReadDir(ctx, path, func(e DirEntry) bool {
+		switch e.Kind {
+		case Dir, Regular:
+			return yield(e)
+		case Broken:
+			broken++
+		default:
+			specials++
+		}
+		if example == "" {
+			example = e.Name
+		}
+		return true
+	})
+	if example != "" {
+		d.specials.Add(specials)
+		d.brokenLinks.Add(broken)
+		if known, _ := d.reported.ContainsOrAdd(path, example); !known {
+			d.log.Warn("special files or broken links are left out of a folder",
+				"folder", d.full(path), "special", specials, "broken_links", broken, "for_example", example)
+		}
+	}
+	return err
+}
+
+// full returns a path of the source for messages.
+func (d *Dataset) full(path string) string {
+	if path == "" {
+		return d.store.String()
+	}
+	return strings.TrimSuffix(d.store.String(), "/") + "/" + path
+}
+
+func (d *Dataset) failed(op, path string, err error) error {
+	return &fs.PathError{Op: op, Path: d.full(path), Err: err}
+}

@@ -1,0 +1,230 @@
+package dataset
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"slices"
+	"strings"
+	"sync/atomic"
+
+	"prismfs/l3"
+)
+
+// SampleSuffix ends the names of samples.
+const SampleSuffix = ".l3"
+
+// readBytes is how much of a sample is asked for at a time. Most samples are
+// smaller; of a larger one, the rest is not read once the caller has gone.
+const readBytes = 4 << 20
+
+// The encoded bytes of an image are at most its head, four times its samples and
+// encodedSlackBytes. Both formats stay far below: rows of the published one cost
+// 2 bytes and their samples at most, which is three times the samples for
+// patches of a single pixel. Anything larger is not the image that it claims.
+const (
+	encodedGrowth     = 4
+	encodedSlackBytes = 4096
+)
+
+// ErrNotSample says that a path names no sample: another suffix, or a folder.
+var ErrNotSample = errors.New("not an L3 sample")
+
+// Sample is an image of a dataset. It is shared: nothing in it may be changed.
+type Sample struct {
+	Path         string  // in the source
+	Stem         string  // the name, without folders and .l3
+	Info         Info    // of the file
+	L3           l3.Info // of the image; Meta.ColourProfile is left out, to save memory
+	OriginalName string  // from the file, else ""
+}
+
+// IsSample tells by its name whether a file is a sample: the name, or the last
+// part of the path, is something that ends in .l3.
+func IsSample(name string) bool {
+	base := name[strings.LastIndexByte(name, '/')+1:]
+	return len(base) > len(SampleSuffix) && strings.HasSuffix(base, SampleSuffix)
+}
+
+// Sample describes the sample at path. Its header is read once, however many
+// ask, and remembered while the file stays the same. Errors wrap those of the
+// store, ErrNotSample, ErrSpecial, ErrChanged or those of l3.
+func (d *Dataset) Sample(ctx context.Context, path string) (*Sample, error) {
+	if !IsSample(path) {
+		return nil, d.failed("read the header of", path, ErrNotSample)
+	}
+	info, err := d.store.Stat(ctx, path)
+	if err != nil {
+		return nil, err
+	}
+	switch info.Kind {
+	case Regular:
+	case Dir:
+		return nil, d.failed("read the header of", path, ErrNotSample)
+	default:
+		return nil, d.failed("read the header of", path, ErrSpecial)
+	}
+	if s := d.headers.get(path, info.ID); s != nil {
+		return s, nil
+	}
+	return d.sampleOnce(ctx, path, info.ID)
+}
+
+// sampleOnce reads a header, or waits for somebody who is reading it already. A
+// reader who goes away leaves the others their answer.
+func (d *Dataset) sampleOnce(ctx context.Context, path string, id Identity) (*Sample, error) {
+	detached := context.WithoutCancel(ctx)
+	answer := d.flights.DoChan(flightKey(path, id), func() (any, error) {
+		// Between the look above and here another flight may have landed.
+		if s := d.headers.get(path, id); s != nil {
+			return s, nil
+		}
+		s, err := d.readHeader(detached, path)
+		if err != nil {
+			return nil, err
+		}
+		d.headers.add(s)
+		return s, nil
+	})
+	select {
+	case <-ctx.Done():
+		return nil, d.failed("read the header of", path, ctx.Err())
+	case a := <-answer:
+		if a.Err != nil {
+			return nil, a.Err
+		}
+		return a.Val.(*Sample), nil
+	}
+}
+
+// flightKey is different for different files of one name, so that who has seen
+// the new file is not answered with the old one. Paths have no NUL.
+func flightKey(path string, id Identity) string {
+	key := make([]byte, 0, len(path)+1+5*8)
+	key = append(append(key, path...), 0)
+	for _, v := range []uint64{id.Dev, id.Ino, uint64(id.Size), uint64(id.MTimeNS), uint64(id.CTimeNS)} {
+		key = binary.LittleEndian.AppendUint64(key, v)
+	}
+	return string(key)
+}
+
+func (d *Dataset) readHeader(ctx context.Context, path string) (*Sample, error) {
+	f, err := d.store.Open(ctx, path)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	info := f.Info()
+	head, err := l3.ReadInfo(countingReader{f, &d.bytesIndex}, info.Size, d.limits)
+	if changed := checkSame(f, info.ID); changed != nil {
+		err = changed // and what was found in it before is of no account
+	}
+	if err != nil {
+		return nil, d.failed("read the header of", path, err)
+	}
+	head.Meta.ColourProfile = nil
+	path = strings.Clone(path) // it may be part of something larger
+	stem := strings.TrimSuffix(path[strings.LastIndexByte(path, '/')+1:], SampleSuffix)
+	return &Sample{Path: path, Stem: stem, Info: info, L3: head, OriginalName: head.Meta.OriginalName}, nil
+}
+
+// checkSame gives ErrChanged unless an open file still is what it was.
+func checkSame(f File, id Identity) error {
+	now, err := f.Stat()
+	if err != nil {
+		return err
+	}
+	if now.ID != id {
+		return fmt.Errorf("%w while it was being read", ErrChanged)
+	}
+	return nil
+}
+
+// countingReader counts the bytes that are read.
+type countingReader struct {
+	r     io.ReaderAt
+	count *atomic.Uint64
+}
+
+func (c countingReader) ReadAt(p []byte, off int64) (int, error) {
+	n, err := c.r.ReadAt(p, off)
+	if n > 0 {
+		c.count.Add(uint64(n))
+	}
+	return n, err
+}
+
+// ReadEncoded reads the whole file of a sample, as it is, into the memory of buf
+// or, where that is too small, of a new buffer, and returns it. With an error it
+// returns no bytes, but the buffer to be used again, of length 0.
+//
+// ErrChanged says that the file is no longer the one that s describes, or did
+// not stay so while it was read; Sample then describes the new one.
+func (d *Dataset) ReadEncoded(ctx context.Context, s *Sample, buf []byte) ([]byte, error) {
+	buf = buf[:0]
+	if err := checkEncodedSize(s); err != nil {
+		return buf, d.failed("read", s.Path, err)
+	}
+	f, err := d.store.Open(ctx, s.Path)
+	if err != nil {
+		return buf, err
+	}
+	defer f.Close()
+	if f.Info().ID != s.Info.ID {
+		return buf, d.failed("read", s.Path, fmt.Errorf("%w since its header was read", ErrChanged))
+	}
+	buf = slices.Grow(buf, int(s.Info.Size))
+	err = readFull(ctx, countingReader{f, &d.bytesRead}, buf[:s.Info.Size])
+	if ctx.Err() == nil {
+		// A file that was cut gives a short read; that it changed says more.
+		if changed := checkSame(f, s.Info.ID); changed != nil {
+			err = changed
+		}
+	}
+	if err != nil {
+		return buf, d.failed("read", s.Path, err)
+	}
+	d.bytesNeeded.Add(uint64(s.Info.Size))
+	return buf[:s.Info.Size], nil
+}
+
+// readFull fills p from the beginning of r, in parts, as long as ctx lasts.
+func readFull(ctx context.Context, r io.ReaderAt, p []byte) error {
+	for off := 0; off < len(p); {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		part := p[off:min(len(p), off+readBytes)]
+		n, err := r.ReadAt(part, int64(off))
+		off += n
+		switch {
+		case n == len(part): // an error, io.EOF at most, comes again or is none
+		case err == io.EOF:
+			return io.ErrUnexpectedEOF
+		case err != nil:
+			return err
+		default:
+			return io.ErrNoProgress
+		}
+	}
+	return nil
+}
+
+// checkEncodedSize holds the size of a file against what its header says.
+func checkEncodedSize(s *Sample) error {
+	size, head := s.Info.Size, s.L3
+	switch {
+	case head.Version >= 2 && size < head.FileBytes:
+		return fmt.Errorf("%w: %d of %d bytes", l3.ErrTruncated, size, head.FileBytes)
+	case head.Version >= 2 && size > head.FileBytes:
+		return fmt.Errorf("%w: %d bytes follow the end", l3.ErrCorrupt, size-head.FileBytes)
+	case (size-head.HeadBytes-encodedSlackBytes)/encodedGrowth > head.Shape.Bytes():
+		return fmt.Errorf("%w: %d bytes for an image of %d", l3.ErrTooLarge, size, head.Shape.Bytes())
+	case size > math.MaxInt:
+		return fmt.Errorf("%w: %d bytes do not fit the address space", l3.ErrTooLarge, size)
+	}
+	return nil
+}
