@@ -1,0 +1,144 @@
+package fs
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"strings"
+	"syscall"
+
+	gofs "github.com/hanwen/go-fuse/v2/fs"
+	"github.com/hanwen/go-fuse/v2/fuse"
+)
+
+// controlName is the folder at the root that tells about the mount. It is not
+// listed, so that nobody who walks the dataset comes upon it.
+const controlName = ".prismfs"
+
+// control makes the nodes of the control folder.
+type control struct {
+	m     *mount
+	files []controlEntry
+}
+
+// controlEntry is a file that is written anew at each open.
+type controlEntry struct {
+	name string
+	text func() string
+}
+
+func newControl(m *mount) *control {
+	return &control{m: m, files: []controlEntry{
+		{"stats", m.statsText},
+		{"version", m.versionText},
+		{"config", m.configText},
+		{"log", m.tail.String},
+		{"views", viewsText},
+	}}
+}
+
+// lookup makes the node of the control folder below the root.
+func (c *control) lookup(ctx context.Context, root *gofs.Inode, out *fuse.EntryOut) *gofs.Inode {
+	controlDirAttr(&out.Attr)
+	c.m.setTimeouts(out)
+	return root.NewInode(ctx, &controlDir{c: c}, gofs.StableAttr{Mode: fuse.S_IFDIR, Ino: inodeNumber(controlName)})
+}
+
+type controlDir struct {
+	gofs.Inode
+	c *control
+}
+
+func controlDirAttr(a *fuse.Attr) {
+	a.Mode = fuse.S_IFDIR | 0o555
+	a.Size, a.Blksize, a.Blocks = blockBytes, blockBytes, blockBytes/512
+	a.Nlink = 2
+}
+
+func (d *controlDir) Getattr(ctx context.Context, _ gofs.FileHandle, out *fuse.AttrOut) syscall.Errno {
+	controlDirAttr(&out.Attr)
+	return 0
+}
+
+func (d *controlDir) Lookup(ctx context.Context, name string, out *fuse.EntryOut) (*gofs.Inode, syscall.Errno) {
+	for _, e := range d.c.files {
+		if e.name == name {
+			n := &controlFile{entry: e}
+			n.fillAttr(&out.Attr)
+			d.c.m.setTimeouts(out)
+			return d.NewInode(ctx, n, gofs.StableAttr{Mode: fuse.S_IFREG, Ino: inodeNumber(controlName + "/" + name)}), 0
+		}
+	}
+	return nil, syscall.ENOENT
+}
+
+func (d *controlDir) Readdir(ctx context.Context) (gofs.DirStream, syscall.Errno) {
+	var list []fuse.DirEntry
+	for _, e := range d.c.files {
+		list = append(list, fuse.DirEntry{Name: e.name, Mode: fuse.S_IFREG, Ino: inodeNumber(controlName + "/" + e.name)})
+	}
+	return gofs.NewListDirStream(list), 0
+}
+
+// controlFile has a text that changes, so its size says little and reads pass
+// by the page cache (FOPEN_DIRECT_IO): they end where the text ends.
+type controlFile struct {
+	gofs.Inode
+	entry controlEntry
+}
+
+// controlHandle is the text as it was at open: reading it in pieces gives one
+// state, not several.
+type controlHandle struct{ text []byte }
+
+func (f *controlFile) fillAttr(a *fuse.Attr) {
+	a.Mode = fuse.S_IFREG | 0o444
+	a.Blksize = blockBytes
+	a.Nlink = 1
+}
+
+func (f *controlFile) Getattr(ctx context.Context, _ gofs.FileHandle, out *fuse.AttrOut) syscall.Errno {
+	f.fillAttr(&out.Attr)
+	return 0
+}
+
+func (f *controlFile) Open(ctx context.Context, flags uint32) (gofs.FileHandle, uint32, syscall.Errno) {
+	return &controlHandle{text: []byte(f.entry.text())}, fuse.FOPEN_DIRECT_IO, 0
+}
+
+func (h *controlHandle) Read(ctx context.Context, dest []byte, off int64) (fuse.ReadResult, syscall.Errno) {
+	if off >= int64(len(h.text)) {
+		return fuse.ReadResultData(nil), 0
+	}
+	return fuse.ReadResultData(h.text[off:min(int64(len(h.text)), off+int64(len(dest)))]), 0
+}
+
+// jsonText writes v for people and programs.
+func jsonText(v any) string {
+	b, err := json.MarshalIndent(v, "", "  ")
+	if err != nil {
+		return fmt.Sprintf("{%q: %q}\n", "error", err.Error())
+	}
+	return string(b) + "\n"
+}
+
+// viewsText is the view grammar in short.
+func viewsText() string {
+	return strings.TrimLeft(`
+A folder name may end in one or more +TERM, in any order: train+png, train+3+raw+chw.
+A file carries its terms before the suffix: train/0007/a+chw.npy. The root is /+png/.
+
+number  fidelity k: scan groups 1..k of progressive records; L3 has one fidelity, any k gives it
+npy     NumPy format 1.0, (H,W) for one channel, else (H,W,C)
+png     PNG, not compressed: every image reader takes it
+ppm     Netpbm P6 or P5, always named .ppm; 16-bit samples need the term 16 too
+16      with ppm: 16-bit samples, big-endian
+raw     the samples alone; shape and type stand in extended attributes user.prismfs.*
+chw     with npy or raw: channels first
+rgb     three 8-bit channels, whatever is stored
+l3      the stored L3 file
+orig    under the original file names, suffix included; the content is a PNG
+
+A sample that a form cannot hold is left out of that view. Views are not listed.
+`, "\n")
+}

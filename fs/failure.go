@@ -1,0 +1,99 @@
+package fs
+
+import (
+	"errors"
+	"log/slog"
+	"sync"
+	"syscall"
+	"time"
+
+	"prismfs/dataset"
+)
+
+// fail maps an error to what the reader sees, counts it and logs what its
+// owner should know: damage of a file once for as long as the file stays in the
+// memory of the log, why a name with view terms leads nowhere now and then.
+func (m *mount) fail(doing, path string, err error) syscall.Errno {
+	errno := toErrno(err)
+	var why *errWhy
+	switch {
+	case errors.As(err, &why):
+		if m.probes.allow(time.Now()) {
+			m.log.Info("no such view", "path", path, "why", why.reason)
+		}
+	case errno == syscall.ENOENT, errno == syscall.ESTALE, errno == syscall.EROFS, errno == syscall.ENODATA:
+		// Part of a file system's ordinary life.
+	default:
+		m.errors.Add(1)
+		if !m.reported.seen(path, errno) {
+			m.log.Error("cannot serve a file", "doing", doing, "path", path, "errno", errno.Error(), "error", err)
+		}
+	}
+	return errno
+}
+
+// unchanged looks whether a path of the source still leads to the same file.
+func (m *mount) unchanged(source string, id dataset.Identity) error {
+	info, err := m.ds.Stat(background, source)
+	if err != nil {
+		return err
+	}
+	if info.ID != id {
+		return dataset.ErrChanged
+	}
+	return nil
+}
+
+// reports remembers which failures were logged.
+type reports struct {
+	mu   sync.Mutex
+	last map[report]struct{}
+}
+
+type report struct {
+	path  string
+	errno syscall.Errno
+}
+
+// maxReports bounds the memory; beyond it the memory starts anew.
+const maxReports = 10_000
+
+// seen reports whether the failure was logged before, and remembers it.
+func (r *reports) seen(path string, errno syscall.Errno) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	key := report{path, errno}
+	if _, ok := r.last[key]; ok {
+		return true
+	}
+	if r.last == nil || len(r.last) >= maxReports {
+		r.last = make(map[report]struct{})
+	}
+	r.last[key] = struct{}{}
+	return false
+}
+
+// rate lets an event through at most so often: tools probe many names.
+type rate struct {
+	mu   sync.Mutex
+	next time.Time
+}
+
+// probeInterval is the least time between two lines about names that are no
+// views.
+const probeInterval = time.Second
+
+func (r *rate) allow(now time.Time) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if now.Before(r.next) {
+		return false
+	}
+	r.next = now.Add(probeInterval)
+	return true
+}
+
+// withTail returns a logger that also writes to the tail.
+func withTail(log *slog.Logger, tail *logTail) *slog.Logger {
+	return slog.New(slog.NewMultiHandler(log.Handler(), slog.NewTextHandler(tail, nil)))
+}

@@ -1,0 +1,69 @@
+package fs
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+)
+
+// Fallbacks force what a machine may not allow, so that each way of serving can
+// be tested on a machine that allows all of them.
+type Fallbacks struct {
+	NoFsopen      bool // no private tmpfs
+	NoPassthrough bool // the kernel serves no backing files
+	Memfd         bool // buffers are memfds
+	Memory        bool // buffers are plain memory
+	// RefuseEvery n > 0 refuses every nth registration of a backing file.
+	RefuseEvery uint64
+}
+
+// The environment variables that ParseFallbacks is given the values of.
+const (
+	EnvForce = "PRISMFS_FORCE" // comma-separated: no-fsopen, no-passthrough, memfd, memory
+	EnvFault = "PRISMFS_FAULT" // register:N
+)
+
+// ParseFallbacks reads the values of EnvForce and EnvFault; empty is nothing.
+func ParseFallbacks(force, fault string) (Fallbacks, error) {
+	var f Fallbacks
+	flags := map[string]*bool{
+		"no-fsopen": &f.NoFsopen, "no-passthrough": &f.NoPassthrough, "memfd": &f.Memfd, "memory": &f.Memory,
+	}
+	for word := range strings.SplitSeq(force, ",") {
+		if word == "" {
+			continue
+		}
+		flag, ok := flags[word]
+		if !ok {
+			return f, fmt.Errorf("%s=%s: %q is none of no-fsopen, no-passthrough, memfd, memory", EnvForce, force, word)
+		}
+		*flag = true
+	}
+	if fault == "" {
+		return f, nil
+	}
+	n, ok := strings.CutPrefix(fault, "register:")
+	every, err := strconv.ParseUint(n, 10, 32)
+	if !ok || err != nil || every == 0 {
+		return f, fmt.Errorf("%s=%s: want register:N, which refuses every Nth registration", EnvFault, fault)
+	}
+	f.RefuseEvery = every
+	return f, nil
+}
+
+// String lists what is forced, for .prismfs/config.
+func (f Fallbacks) String() string {
+	var words []string
+	for _, w := range []struct {
+		on   bool
+		name string
+	}{{f.NoFsopen, "no-fsopen"}, {f.NoPassthrough, "no-passthrough"}, {f.Memfd, "memfd"}, {f.Memory, "memory"}} {
+		if w.on {
+			words = append(words, w.name)
+		}
+	}
+	if f.RefuseEvery > 0 {
+		words = append(words, fmt.Sprintf("register:%d", f.RefuseEvery))
+	}
+	return strings.Join(words, ",")
+}

@@ -1,0 +1,165 @@
+package fs
+
+import (
+	"context"
+	"sync"
+	"sync/atomic"
+
+	"github.com/hanwen/go-fuse/v2/fuse"
+)
+
+// kernelLayer stands between the kernel and go-fuse's node file system. It does
+// three things which that does not:
+//
+//   - It owns backing ids. go-fuse's own way (FilePassthroughFder) drops the id
+//     after our release has run, so that under load an open can be given the
+//     file of an evicted buffer; and one refused registration turns passthrough
+//     off for the mount. Here an id belongs to a cache buffer for the buffer's
+//     life, and a node hands it over with each open.
+//   - It answers every operation that would change something with EROFS;
+//     go-fuse lets unlink and rmdir succeed.
+//   - It counts requests.
+type kernelLayer struct {
+	fuse.RawFileSystem
+
+	// grants passes an answer from the node's Open, which go-fuse calls
+	// somewhere below our Open, back up to it. The key is the request's cancel
+	// channel: closing it interrupts one request, so there is one for each.
+	grants   sync.Map // <-chan struct{} → *grant
+	requests [numOperations]atomic.Uint64
+}
+
+// grant is what a node adds to the answer of an open.
+type grant struct {
+	backingID int32
+}
+
+// grantPassthrough tells the kernel, with the answer to the open that ctx
+// belongs to, to serve the handle from the backing file id.
+func (l *kernelLayer) grantPassthrough(ctx context.Context, id int32) bool {
+	g, ok := l.grants.Load(ctx.Done())
+	if !ok {
+		return false
+	}
+	g.(*grant).backingID = id
+	return true
+}
+
+// Open lets the node choose and adds the backing id that it granted.
+func (l *kernelLayer) Open(cancel <-chan struct{}, in *fuse.OpenIn, out *fuse.OpenOut) fuse.Status {
+	l.count(opOpen)
+	var g grant
+	l.grants.Store(cancel, &g)
+	status := l.RawFileSystem.Open(cancel, in, out)
+	l.grants.Delete(cancel)
+	if status.Ok() && g.backingID != 0 {
+		out.BackingID = g.backingID
+		// The kernel refuses other flags beside passthrough, KEEP_CACHE among
+		// them: such a handle does not use the inode's page cache.
+		out.OpenFlags = fuse.FOPEN_PASSTHROUGH | fuse.FOPEN_NOFLUSH
+	}
+	return status
+}
+
+// operation numbers the requests that are counted.
+type operation int
+
+const (
+	opLookup operation = iota
+	opForget
+	opGetattr
+	opOpen
+	opRead
+	opRelease
+	opOpendir
+	opReaddir
+	opReleasedir
+	opGetxattr
+	opListxattr
+	opStatfs
+	opLseek
+	opAccess
+	opRefused // anything that would change the file system
+	numOperations
+)
+
+var operationNames = [numOperations]string{
+	"lookup", "forget", "getattr", "open", "read", "release", "opendir", "readdir", "releasedir",
+	"getxattr", "listxattr", "statfs", "lseek", "access", "refused",
+}
+
+func (l *kernelLayer) count(op operation) { l.requests[op].Add(1) }
+
+// requestCounts returns the number of requests by operation.
+func (l *kernelLayer) requestCounts() map[string]uint64 {
+	counts := make(map[string]uint64, numOperations)
+	for op, name := range operationNames {
+		counts[name] = l.requests[op].Load()
+	}
+	return counts
+}
+
+func (l *kernelLayer) Lookup(cancel <-chan struct{}, h *fuse.InHeader, name string, out *fuse.EntryOut) fuse.Status {
+	l.count(opLookup)
+	return l.RawFileSystem.Lookup(cancel, h, name, out)
+}
+
+func (l *kernelLayer) Forget(nodeid, nlookup uint64) {
+	l.count(opForget)
+	l.RawFileSystem.Forget(nodeid, nlookup)
+}
+
+func (l *kernelLayer) GetAttr(cancel <-chan struct{}, in *fuse.GetAttrIn, out *fuse.AttrOut) fuse.Status {
+	l.count(opGetattr)
+	return l.RawFileSystem.GetAttr(cancel, in, out)
+}
+
+func (l *kernelLayer) Read(cancel <-chan struct{}, in *fuse.ReadIn, buf []byte) (fuse.ReadResult, fuse.Status) {
+	l.count(opRead)
+	return l.RawFileSystem.Read(cancel, in, buf)
+}
+
+func (l *kernelLayer) Release(cancel <-chan struct{}, in *fuse.ReleaseIn) {
+	l.count(opRelease)
+	l.RawFileSystem.Release(cancel, in)
+}
+
+func (l *kernelLayer) OpenDir(cancel <-chan struct{}, in *fuse.OpenIn, out *fuse.OpenOut) fuse.Status {
+	l.count(opOpendir)
+	return l.RawFileSystem.OpenDir(cancel, in, out)
+}
+
+func (l *kernelLayer) ReadDir(cancel <-chan struct{}, in *fuse.ReadIn, out *fuse.DirEntryList) fuse.Status {
+	l.count(opReaddir)
+	return l.RawFileSystem.ReadDir(cancel, in, out)
+}
+
+func (l *kernelLayer) ReleaseDir(in *fuse.ReleaseIn) {
+	l.count(opReleasedir)
+	l.RawFileSystem.ReleaseDir(in)
+}
+
+func (l *kernelLayer) GetXAttr(cancel <-chan struct{}, h *fuse.InHeader, attr string, dest []byte) (uint32, fuse.Status) {
+	l.count(opGetxattr)
+	return l.RawFileSystem.GetXAttr(cancel, h, attr, dest)
+}
+
+func (l *kernelLayer) ListXAttr(cancel <-chan struct{}, h *fuse.InHeader, dest []byte) (uint32, fuse.Status) {
+	l.count(opListxattr)
+	return l.RawFileSystem.ListXAttr(cancel, h, dest)
+}
+
+func (l *kernelLayer) StatFs(cancel <-chan struct{}, in *fuse.InHeader, out *fuse.StatfsOut) fuse.Status {
+	l.count(opStatfs)
+	return l.RawFileSystem.StatFs(cancel, in, out)
+}
+
+func (l *kernelLayer) Lseek(cancel <-chan struct{}, in *fuse.LseekIn, out *fuse.LseekOut) fuse.Status {
+	l.count(opLseek)
+	return l.RawFileSystem.Lseek(cancel, in, out)
+}
+
+func (l *kernelLayer) Access(cancel <-chan struct{}, in *fuse.AccessIn) fuse.Status {
+	l.count(opAccess)
+	return l.RawFileSystem.Access(cancel, in)
+}

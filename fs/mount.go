@@ -1,0 +1,396 @@
+package fs
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"time"
+
+	gofs "github.com/hanwen/go-fuse/v2/fs"
+	"github.com/hanwen/go-fuse/v2/fuse"
+	"golang.org/x/sys/unix"
+
+	"prismfs/cache"
+	"prismfs/dataset"
+	"prismfs/gpudecode"
+	"prismfs/l3"
+)
+
+// The numbers of a mount that are not options.
+const (
+	// maxRequestBytes is the largest read that the kernel sends. Larger ones
+	// cost fewer round trips; 1 MiB is what kernels take without a sysctl.
+	maxRequestBytes = 1 << 20
+	// maxInflightBytes bounds go-fuse's buffers for requests in progress.
+	maxInflightBytes = 64 << 20
+	// maxBackground is how many reads the kernel keeps going at once, read-ahead
+	// included.
+	maxBackground = 64
+	// pinAllowanceShare: files in use may exceed the cache's budget by so much
+	// of it, 1/2. Loaders hold a few files each; more is a map that stays.
+	pinAllowanceShare = 2
+	// mediumSlack is the room on the private tmpfs beyond what the cache ever
+	// holds, for the kernel's rounding to large folios.
+	mediumSlack = 64 << 20
+)
+
+// DefaultTimeout is how long the kernel may answer for names and attributes
+// without asking: a file removed from the source is seen for so long at most.
+const DefaultTimeout = time.Minute
+
+// Options say what is mounted where and how.
+type Options struct {
+	Source     string // folder of the dataset
+	Mountpoint string
+	View       View
+	// CacheBytes is the budget for decoded files; 0 takes a quarter of what
+	// machine and cgroup have free.
+	CacheBytes int64
+	// Workers is the number of decoding threads; 0 takes one a CPU.
+	Workers int
+	// AllowOther lets other users read, as the permissions of the source allow.
+	AllowOther bool
+	// MountOptions are further options as mount(8) passes them.
+	MountOptions []string
+	// NonEmpty allows a mount point that has files, which the mount hides.
+	NonEmpty     bool
+	EntryTimeout time.Duration // of names; 0 takes DefaultTimeout
+	AttrTimeout  time.Duration // of attributes; 0 takes DefaultTimeout
+	Limits       l3.Limits     // of one image; the zero value takes the default
+	Logger       *slog.Logger
+	Version      string
+	Force        Fallbacks
+}
+
+// Mounted is a mount that answers.
+type Mounted struct {
+	m      *mount
+	server *fuse.Server
+	once   sync.Once
+	closed error
+}
+
+// mount is what the nodes of one mount share.
+type mount struct {
+	opt     Options
+	log     *slog.Logger
+	tail    *logTail
+	store   dataset.Store
+	ds      *dataset.Dataset
+	names   resolver
+	decoder *gpudecode.Decoder
+	cache   *cache.Cache[bufferKey]
+	layer   *kernelLayer
+	control *control
+	started time.Time
+	pid     int
+
+	passthrough   bool
+	noPassthrough string // why not
+	medium        string
+
+	served, errors atomic.Uint64
+	reported       reports
+	probes         rate
+}
+
+// Mount mounts a dataset and returns once the mount answers.
+func Mount(opt Options) (*Mounted, error) {
+	setDefaults(&opt)
+	var err error
+	if opt.Mountpoint, err = checkMountpoint(opt.Source, opt.Mountpoint, opt.NonEmpty, opt.Logger); err != nil {
+		return nil, err
+	}
+	if err := checkFuse(opt.Mountpoint); err != nil {
+		return nil, err
+	}
+	if opt.Source, err = filepath.Abs(opt.Source); err != nil {
+		return nil, &SourceError{err}
+	}
+	store, err := dataset.OpenLocal(opt.Source)
+	if err != nil {
+		return nil, &SourceError{err}
+	}
+	m := newMount(opt, store)
+	root := &dirNode{m: m, at: place{view: opt.View}}
+	info, err := m.ds.Stat(background, "")
+	if err != nil {
+		m.decoder.Close()
+		store.Close()
+		return nil, &SourceError{err}
+	}
+	root.id = info.ID
+
+	m.layer.RawFileSystem = gofs.NewNodeFS(root, nodeOptions(opt))
+	server, err := fuse.NewServer(m.layer, opt.Mountpoint, mountOptions(opt, m.log))
+	if err != nil {
+		m.decoder.Close()
+		store.Close()
+		return nil, &MountError{Mountpoint: opt.Mountpoint, Err: err}
+	}
+	// The kernel waits for the answer to its first request since NewServer; what
+	// follows decides how opens are answered, so it comes before Serve.
+	if err := m.makeCache(server); err != nil {
+		go server.Serve()
+		return nil, errors.Join(err, server.Unmount())
+	}
+	go server.Serve()
+	if err := server.WaitMount(); err != nil {
+		return nil, errors.Join(&MountError{Mountpoint: opt.Mountpoint, Err: err}, server.Unmount())
+	}
+	if err := raiseReadAhead(opt.Mountpoint); err != nil && !m.passthrough {
+		m.log.Debug("the kernel's read-ahead stays small; reads of whole files could be faster", "error", err)
+	}
+	m.log.Info("mounted", "source", store.String(), "mountpoint", opt.Mountpoint, "view", opt.View.String(),
+		"cache_bytes", m.cacheStats().Budget, "medium", m.medium, "passthrough", m.stats().Passthrough)
+	return &Mounted{m: m, server: server}, nil
+}
+
+func setDefaults(opt *Options) {
+	if opt.EntryTimeout == 0 {
+		opt.EntryTimeout = DefaultTimeout
+	}
+	if opt.AttrTimeout == 0 {
+		opt.AttrTimeout = DefaultTimeout
+	}
+	if opt.Limits == (l3.Limits{}) {
+		opt.Limits = l3.DefaultLimits
+	}
+	if opt.Logger == nil {
+		opt.Logger = slog.New(slog.DiscardHandler)
+	}
+}
+
+func newMount(opt Options, store dataset.Store) *mount {
+	tail := new(logTail)
+	log := withTail(opt.Logger, tail)
+	m := &mount{
+		opt:     opt,
+		log:     log,
+		tail:    tail,
+		store:   store,
+		ds:      dataset.Open(store, dataset.Options{Limits: opt.Limits, Logger: log}),
+		decoder: gpudecode.New(gpudecode.Options{Workers: opt.Workers, Limits: opt.Limits, Logger: log}),
+		layer:   new(kernelLayer),
+		started: time.Now(),
+		pid:     os.Getpid(),
+	}
+	m.names = resolver{ds: m.ds}
+	m.control = newControl(m)
+	return m
+}
+
+// nodeOptions configures the node layer.
+func nodeOptions(opt Options) *gofs.Options {
+	return &gofs.Options{
+		EntryTimeout: &opt.EntryTimeout,
+		AttrTimeout:  &opt.AttrTimeout,
+		// No negative timeout: a file that is added is seen at once.
+
+		// Mode 000 means that nobody may read; go-fuse would make it 0644.
+		NullPermissions: true,
+		RootStableAttr:  &gofs.StableAttr{Ino: fuse.FUSE_ROOT_ID},
+	}
+}
+
+// mountOptions configures the connection to the kernel.
+func mountOptions(opt Options, log *slog.Logger) *fuse.MountOptions {
+	return &fuse.MountOptions{
+		FsName: opt.Source,
+		Name:   "prismfs",
+		// The kernel checks permissions by mode, as for any disk.
+		Options:    append([]string{"default_permissions", "ro"}, opt.MountOptions...),
+		AllowOther: opt.AllowOther,
+		// Mount ourselves where we may; else fusermount3 does.
+		DirectMount: true,
+		// Read-only in the VFS: reads would update access times otherwise, which
+		// throws away the attributes that the kernel has cached.
+		DirectMountFlags: unix.MS_RDONLY | unix.MS_NOSUID | unix.MS_NODEV,
+
+		MaxWrite:                maxRequestBytes,
+		MaxReadAhead:            maxRequestBytes,
+		MaxBackground:           maxBackground,
+		MaxInflightRequestBytes: maxInflightBytes,
+		// A listing with attributes looks every entry up, which reads headers
+		// that a plain listing does not need.
+		DisableReadDirPlus:   true,
+		IgnoreSecurityLabels: true,
+		// Splicing gains nothing over copying here, and a request of 1 MiB and
+		// its header is more than a pipe holds.
+		DisableSplice: true,
+		Logger:        slog.NewLogLogger(log.Handler(), slog.LevelWarn),
+	}
+}
+
+// makeCache finds out how buffers can be served and makes the cache for it.
+func (m *mount) makeCache(server *fuse.Server) error {
+	budget, err := m.budget()
+	if err != nil {
+		return err
+	}
+	medium, err := m.openMedium(server, budget)
+	if err != nil {
+		return err
+	}
+	opt := cache.Options{Budget: budget, PinAllowance: budget / pinAllowanceShare, Medium: medium}
+	if m.passthrough {
+		opt.Register = m.registrar(server)
+		opt.Unregister = func(id int32) {
+			// After the unmount the connection is gone, and the ids with it.
+			if errno := server.UnregisterBackingFd(id); errno != 0 && errno != syscall.EBADF {
+				m.log.Warn("the kernel does not let go of a backing file", "id", id, "error", errno)
+			}
+		}
+	}
+	m.medium = medium.Name()
+	m.cache, err = cache.New[bufferKey](opt)
+	if err != nil {
+		medium.Close()
+	}
+	return err
+}
+
+func (m *mount) budget() (int64, error) {
+	if m.opt.CacheBytes != 0 {
+		return m.opt.CacheBytes, nil
+	}
+	mem, err := cache.ReadMemory()
+	if err != nil {
+		return 0, err
+	}
+	return mem.DefaultBudget(), nil
+}
+
+// openMedium chooses the best medium that this machine allows: files of a
+// private tmpfs or memfds where the kernel serves them itself, else memory,
+// since then all bytes pass through this process.
+func (m *mount) openMedium(server *fuse.Server, budget int64) (cache.Medium, error) {
+	force := m.opt.Force
+	m.noPassthrough = whyNoPassthrough(server, force)
+	m.passthrough = m.noPassthrough == ""
+	switch {
+	case force.Memory:
+		m.passthrough, m.noPassthrough = false, "buffers are forced to be memory"
+		return cache.NewMemory(), nil
+	case force.Memfd:
+		return cache.NewMemfd(), nil
+	case !m.passthrough && !force.NoFsopen && force.NoPassthrough:
+		// Forced only: files, but read by us. It is the way of a buffer whose
+		// registration was refused.
+		if t, err := cache.NewTmpfs(tmpfsSize(budget)); err == nil {
+			return t, nil
+		}
+		return cache.NewMemory(), nil
+	case !m.passthrough:
+		return cache.NewMemory(), nil
+	case force.NoFsopen:
+		return cache.NewMemfd(), nil
+	}
+	t, err := cache.NewTmpfs(tmpfsSize(budget))
+	if err != nil {
+		m.log.Warn("no private tmpfs, buffers are memfds, which are slower", "error", err)
+		return cache.NewMemfd(), nil
+	}
+	return t, nil
+}
+
+func tmpfsSize(budget int64) int64 { return budget + budget/pinAllowanceShare + mediumSlack }
+
+// whyNoPassthrough tries whether the kernel takes backing files from us, and
+// returns the reason if it does not.
+func whyNoPassthrough(server *fuse.Server, force Fallbacks) string {
+	if force.NoPassthrough {
+		return "passthrough is forced to be off"
+	}
+	if server.KernelSettings().Flags64()&fuse.CAP_PASSTHROUGH == 0 {
+		return "the kernel has no FUSE passthrough (Linux 6.9 or later, CONFIG_FUSE_PASSTHROUGH)"
+	}
+	fd, err := unix.MemfdCreate("prismfs-probe", unix.MFD_CLOEXEC)
+	if err != nil {
+		return fmt.Sprintf("no memfd to try passthrough with: %v", err)
+	}
+	defer unix.Close(fd)
+	id, errno := server.RegisterBackingFd(&fuse.BackingMap{Fd: int32(fd)})
+	switch errno {
+	case 0:
+		server.UnregisterBackingFd(id)
+		return ""
+	case syscall.EPERM:
+		return "passthrough needs CAP_SYS_ADMIN"
+	}
+	return fmt.Sprintf("the kernel refuses backing files: %v", errno)
+}
+
+// registrar returns the function that gives a buffer's file to the kernel.
+func (m *mount) registrar(server *fuse.Server) func(fd int) (int32, error) {
+	var calls atomic.Uint64
+	return func(fd int) (int32, error) {
+		if every := m.opt.Force.RefuseEvery; every > 0 && calls.Add(1)%every == 0 {
+			return 0, syscall.ENOSPC
+		}
+		id, errno := server.RegisterBackingFd(&fuse.BackingMap{Fd: int32(fd)})
+		if errno != 0 {
+			m.log.Warn("the kernel refused a backing file; it is served by reads", "error", errno)
+			return 0, errno
+		}
+		return id, nil
+	}
+}
+
+// setTimeouts tells the kernel how long it may answer for a name and its
+// attributes by itself.
+func (m *mount) setTimeouts(out *fuse.EntryOut) {
+	out.SetEntryTimeout(m.opt.EntryTimeout)
+	out.SetAttrTimeout(m.opt.AttrTimeout)
+}
+
+// statfs reports the source's file system as a full, read-only one.
+func (m *mount) statfs(out *fuse.StatfsOut) syscall.Errno {
+	var st unix.Statfs_t
+	if err := unix.Statfs(m.opt.Source, &st); err != nil {
+		return toErrno(err)
+	}
+	out.Bsize = uint32(st.Bsize)
+	out.Frsize = uint32(st.Frsize)
+	out.Blocks = st.Blocks - st.Bfree
+	out.Files = st.Files - st.Ffree
+	out.NameLen = uint32(st.Namelen)
+	return 0
+}
+
+// Stats returns the counters.
+func (x *Mounted) Stats() Stats { return x.m.stats() }
+
+// Logger writes where the mount logs, .prismfs/log included.
+func (x *Mounted) Logger() *slog.Logger { return x.m.log }
+
+// Wait returns when the file system is unmounted, by whomever.
+func (x *Mounted) Wait() {
+	x.server.Wait()
+	x.once.Do(func() { x.closed = x.m.close() })
+}
+
+// Unmount unmounts. A busy mount stays, and the error says so.
+func (x *Mounted) Unmount() error {
+	if err := x.server.Unmount(); err != nil {
+		return &MountError{Mountpoint: x.m.opt.Mountpoint, Err: err, Unmounting: true}
+	}
+	x.Wait()
+	return x.closed
+}
+
+// Detach unmounts lazily: the mount point is free at once, and files that are
+// open stay readable until they are closed, when Wait returns.
+func (x *Mounted) Detach() error { return detach(x.m.opt.Mountpoint, true) }
+
+// close frees what the mount holds, after the last request.
+func (m *mount) close() error {
+	err := m.cache.Close()
+	m.decoder.Close()
+	return errors.Join(err, m.store.Close())
+}

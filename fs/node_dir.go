@@ -1,0 +1,257 @@
+package fs
+
+import (
+	"context"
+	"iter"
+	"path"
+	"strings"
+	"sync"
+	"syscall"
+
+	gofs "github.com/hanwen/go-fuse/v2/fs"
+	"github.com/hanwen/go-fuse/v2/fuse"
+
+	"prismfs/dataset"
+)
+
+// dirNode is a folder of the mount.
+type dirNode struct {
+	gofs.Inode
+	m       *mount
+	parent  *dirNode // nil at the root
+	written string   // path below the mount point, as it was written
+	at      place
+	id      dataset.Identity // of the folder in the source
+
+	warned sync.Once // about what a listing found; once for a node
+}
+
+// Lookup finds a name and makes the node for it.
+func (d *dirNode) Lookup(ctx context.Context, name string, out *fuse.EntryOut) (*gofs.Inode, syscall.Errno) {
+	if d.parent == nil && name == controlName {
+		return d.m.control.lookup(ctx, &d.Inode, out), 0
+	}
+	written := path.Join(d.written, name)
+	t, err := d.m.names.resolve(background, d.at, name)
+	if err == nil && t.kind == folder {
+		err = d.loop(t)
+	}
+	if err != nil {
+		return nil, d.m.fail("lookup", written, err)
+	}
+	switch t.kind {
+	case folder:
+		return d.lookedUpFolder(ctx, written, t, out), 0
+	case sample:
+		return d.lookedUpSample(ctx, written, t, out)
+	}
+	n := &plainNode{m: d.m, source: t.source, info: t.info}
+	n.fillAttr(&out.Attr)
+	d.m.setTimeouts(out)
+	return d.newChild(ctx, n, written, fuse.S_IFREG, generation(written, t.info.ID)), 0
+}
+
+func (d *dirNode) lookedUpFolder(ctx context.Context, written string, t target, out *fuse.EntryOut) *gofs.Inode {
+	n := &dirNode{m: d.m, parent: d, written: written, at: t.at, id: t.info.ID}
+	fillDirAttr(&out.Attr, t.info)
+	d.m.setTimeouts(out)
+	return d.newChild(ctx, n, written, fuse.S_IFDIR, generation(written, dataset.Identity{}))
+}
+
+func (d *dirNode) lookedUpSample(ctx context.Context, written string, t target, out *fuse.EntryOut) (*gofs.Inode, syscall.Errno) {
+	gen := generation(written, t.info.ID)
+	if !t.view.Form.Decoded() { // stored bytes
+		n := &plainNode{m: d.m, source: t.source, info: t.info, sample: t.sample, view: t.view}
+		n.fillAttr(&out.Attr)
+		d.m.setTimeouts(out)
+		return d.newChild(ctx, n, written, fuse.S_IFREG, gen), 0
+	}
+	layout, err := t.view.Form.Layout(t.sample.L3.Shape)
+	if err != nil {
+		return nil, d.m.fail("lookup", written, err)
+	}
+	n := &sampleNode{m: d.m, sample: t.sample, view: t.view, size: layout.Size()}
+	n.fillAttr(&out.Attr)
+	d.m.setTimeouts(out)
+	return d.newChild(ctx, n, written, fuse.S_IFREG, gen), 0
+}
+
+// newChild gives a node the identity of its written path. go-fuse keeps an
+// older node with the same identity instead, with its open files.
+func (d *dirNode) newChild(ctx context.Context, n gofs.InodeEmbedder, written string, mode uint32, gen uint64) *gofs.Inode {
+	return d.NewInode(ctx, n, gofs.StableAttr{Mode: mode, Ino: inodeNumber(written), Gen: gen})
+}
+
+// loop refuses a folder that is also above itself, by way of a link: whoever
+// walks the tree would never end.
+func (d *dirNode) loop(t target) error {
+	for p := d; p != nil; p = p.parent {
+		if p.at.source != t.at.source && p.id.Dev == t.info.ID.Dev && p.id.Ino == t.info.ID.Ino {
+			return syscall.ELOOP
+		}
+	}
+	return nil
+}
+
+// Getattr asks the source anew: folders have no content of ours to keep.
+func (d *dirNode) Getattr(ctx context.Context, _ gofs.FileHandle, out *fuse.AttrOut) syscall.Errno {
+	info, err := d.m.ds.Stat(background, d.at.source)
+	if err != nil {
+		return d.m.fail("getattr", d.written, err)
+	}
+	fillDirAttr(&out.Attr, info)
+	out.SetTimeout(d.m.opt.AttrTimeout)
+	return 0
+}
+
+// Statfs answers for the whole mount.
+func (d *dirNode) Statfs(ctx context.Context, out *fuse.StatfsOut) syscall.Errno {
+	return d.m.statfs(out)
+}
+
+// OpendirHandle starts a listing.
+func (d *dirNode) OpendirHandle(ctx context.Context, flags uint32) (gofs.FileHandle, uint32, syscall.Errno) {
+	// Errors (no permission, gone) show at opendir, not as an empty listing.
+	if _, err := d.m.ds.Stat(background, d.at.source); err != nil {
+		return nil, 0, d.m.fail("opendir", d.written, err)
+	}
+	return &listing{dir: d}, 0, 0
+}
+
+// listing is an open directory. Entries stream from the source: neither it nor
+// we hold all the names.
+type listing struct {
+	dir *dirNode
+
+	mu     sync.Mutex
+	next   func() (fuse.DirEntry, error, bool)
+	stop   func()
+	offset uint64 // of the last entry given
+}
+
+// Readdirent returns the next entry, nil at the end.
+func (l *listing) Readdirent(ctx context.Context) (*fuse.DirEntry, syscall.Errno) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.step()
+}
+
+func (l *listing) step() (*fuse.DirEntry, syscall.Errno) {
+	if l.next == nil {
+		l.next, l.stop = iter.Pull2(l.dir.entries())
+	}
+	e, err, ok := l.next()
+	if !ok {
+		return nil, 0
+	}
+	if err != nil {
+		return nil, l.dir.m.fail("readdir", l.dir.written, err)
+	}
+	l.offset++
+	e.Off = l.offset
+	return &e, 0
+}
+
+// Seekdir goes to the entry after the one with the given offset, from the
+// start: rewinddir is the common case, and others are rare.
+func (l *listing) Seekdir(ctx context.Context, off uint64) syscall.Errno {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.close()
+	for l.offset < off {
+		e, errno := l.step()
+		if errno != 0 {
+			return errno
+		}
+		if e == nil {
+			return 0
+		}
+	}
+	return 0
+}
+
+// Releasedir ends the listing.
+func (l *listing) Releasedir(ctx context.Context, flags uint32) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.close()
+}
+
+func (l *listing) close() {
+	if l.stop != nil {
+		l.stop()
+	}
+	l.next, l.stop, l.offset = nil, nil, 0
+}
+
+// entries yields the directory as the view shows it.
+func (d *dirNode) entries() iter.Seq2[fuse.DirEntry, error] {
+	return func(yield func(fuse.DirEntry, error) bool) {
+		above := d.parent
+		if above == nil {
+			above = d
+		}
+		dots := []fuse.DirEntry{
+			{Name: ".", Ino: d.StableAttr().Ino, Mode: fuse.S_IFDIR},
+			{Name: "..", Ino: above.StableAttr().Ino, Mode: fuse.S_IFDIR},
+		}
+		for _, e := range dots {
+			if !yield(e, nil) {
+				return
+			}
+		}
+		err := d.m.names.list(background, d.at, func(e dataset.DirEntry, name string) bool {
+			d.warnAbout(e)
+			mode := uint32(fuse.S_IFREG)
+			if e.Kind == dataset.Dir {
+				mode = fuse.S_IFDIR
+			}
+			return yield(fuse.DirEntry{Name: name, Ino: inodeNumber(path.Join(d.written, name)), Mode: mode}, nil)
+		})
+		if err != nil {
+			yield(fuse.DirEntry{}, err)
+		}
+	}
+}
+
+// sourceImages are the suffixes under which loaders look for images.
+var sourceImages = map[string]bool{
+	".png": true, ".jpg": true, ".jpeg": true, ".ppm": true, ".bmp": true, ".pgm": true,
+	".tif": true, ".tiff": true, ".webp": true,
+}
+
+// warnAbout logs, once for a folder, what its owner may not have meant: a name
+// that hides a view, or an image beside its own packed form.
+func (d *dirNode) warnAbout(e dataset.DirEntry) {
+	if e.Kind == dataset.Dir && strings.Contains(e.Name, "+") {
+		readings, _ := splits(e.Name)
+		for _, s := range readings {
+			if _, err := d.m.ds.Stat(background, path.Join(d.at.source, s.base)); err == nil && s.base != "" {
+				d.warned.Do(func() {
+					d.m.log.Warn("a folder of the source hides a view", "folder", path.Join(d.at.source, e.Name), "of", s.base)
+				})
+			}
+		}
+	}
+	ext := path.Ext(e.Name)
+	if e.Kind == dataset.Regular && sourceImages[strings.ToLower(ext)] {
+		packed := path.Join(d.at.source, strings.TrimSuffix(e.Name, ext)+dataset.SampleSuffix)
+		if _, err := d.m.ds.Stat(background, packed); err == nil {
+			d.warned.Do(func() {
+				d.m.log.Warn("an image stands beside its own packed form, a loader would see it twice",
+					"image", path.Join(d.at.source, e.Name), "packed", packed)
+			})
+		}
+	}
+}
+
+// fillDirAttr writes the attributes of a folder. One link: the number of
+// folders in it is not known without reading it, and 1 says so.
+func fillDirAttr(a *fuse.Attr, info dataset.Info) {
+	fillOwner(a, info)
+	a.Mode = fuse.S_IFDIR | uint32(info.Mode.Perm())
+	a.Size = blockBytes
+	a.Blksize = blockBytes
+	a.Blocks = blockBytes / 512
+	a.Nlink = 1
+}

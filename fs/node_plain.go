@@ -1,0 +1,96 @@
+package fs
+
+import (
+	"context"
+	"errors"
+	"io"
+	"syscall"
+
+	gofs "github.com/hanwen/go-fuse/v2/fs"
+	"github.com/hanwen/go-fuse/v2/fuse"
+
+	"prismfs/dataset"
+)
+
+// plainNode is a file whose bytes are those of a file in the source: what
+// passes through as it is, and samples in a view of stored bytes. Like a
+// sampleNode it stands for one content.
+type plainNode struct {
+	gofs.Inode
+	m      *mount
+	source string
+	info   dataset.Info
+
+	// Of a stored sample only.
+	sample *dataset.Sample
+	view   View
+}
+
+// plainHandle is an open file of the source.
+type plainHandle struct {
+	node *plainNode
+	file dataset.File
+}
+
+func (n *plainNode) fillAttr(a *fuse.Attr) { fillFileAttr(a, n.info, n.info.Size) }
+
+// Getattr looks whether the name still stands for this content.
+func (n *plainNode) Getattr(ctx context.Context, fh gofs.FileHandle, out *fuse.AttrOut) syscall.Errno {
+	if fh == nil {
+		if err := n.m.unchanged(n.source, n.info.ID); err != nil {
+			return n.m.fail("getattr", n.source, err)
+		}
+	}
+	n.fillAttr(&out.Attr)
+	out.SetTimeout(n.m.opt.AttrTimeout)
+	return 0
+}
+
+// Open opens the source file.
+func (n *plainNode) Open(ctx context.Context, flags uint32) (gofs.FileHandle, uint32, syscall.Errno) {
+	if flags&syscall.O_ACCMODE != syscall.O_RDONLY {
+		return nil, 0, syscall.EROFS
+	}
+	f, err := n.m.ds.Open(background, n.source)
+	if err != nil {
+		return nil, 0, n.m.fail("open", n.source, err)
+	}
+	if f.Info().ID != n.info.ID {
+		f.Close()
+		return nil, 0, n.m.fail("open", n.source, dataset.ErrChanged)
+	}
+	return &plainHandle{node: n, file: f}, fuse.FOPEN_KEEP_CACHE | fuse.FOPEN_NOFLUSH, 0
+}
+
+// Read reads from the source.
+func (h *plainHandle) Read(ctx context.Context, dest []byte, off int64) (fuse.ReadResult, syscall.Errno) {
+	n, err := h.file.ReadAt(dest, off)
+	if err != nil && !errors.Is(err, io.EOF) {
+		return nil, h.node.m.fail("read", h.node.source, err)
+	}
+	return fuse.ReadResultData(dest[:n]), 0
+}
+
+// Release closes the source file.
+func (h *plainHandle) Release(ctx context.Context) syscall.Errno {
+	h.file.Close()
+	return 0
+}
+
+// Getxattr answers for stored samples; other files have no attributes.
+func (n *plainNode) Getxattr(ctx context.Context, attr string, dest []byte) (uint32, syscall.Errno) {
+	return getxattr(n.attributes(), attr, dest)
+}
+
+// Listxattr names the attributes.
+func (n *plainNode) Listxattr(ctx context.Context, dest []byte) (uint32, syscall.Errno) {
+	return listxattr(n.attributes(), dest)
+}
+
+func (n *plainNode) attributes() []attribute {
+	if n.sample == nil {
+		return nil
+	}
+	s := n.sample.L3.Shape
+	return sampleAttributes(n.sample, shapeText([]int{s.Height, s.Width, s.Channels}), s.DType.String())
+}

@@ -1,0 +1,167 @@
+package fs
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"syscall"
+
+	gofs "github.com/hanwen/go-fuse/v2/fs"
+	"github.com/hanwen/go-fuse/v2/fuse"
+
+	"prismfs/cache"
+	"prismfs/dataset"
+	"prismfs/tensor"
+)
+
+// bufferKey is what a decoded file is kept under: what it holds, not the path
+// by which it is read.
+type bufferKey struct {
+	path string
+	id   dataset.Identity
+	form tensor.Form
+}
+
+type buffer = cache.Buffer[bufferKey]
+
+// sampleNode is a decoded file. It stands for one content: when the source
+// file is replaced, the next lookup makes another node. What the kernel keeps
+// of it, attributes and pages, is therefore right for ever.
+type sampleNode struct {
+	gofs.Inode
+	m      *mount
+	sample *dataset.Sample
+	view   View
+	size   int64
+
+	// mu guards the inode's mode. From the first open to the last release the
+	// inode is served from one buffer, and from it in one way: by the kernel if
+	// the buffer has a backing id, else by reads and the page cache. The kernel
+	// answers EIO to an inode in both modes or with two backing files. opens is
+	// changed under the lock; a stat reads it without waiting for a decode.
+	mu      sync.Mutex
+	opens   atomic.Int64
+	buf     *buffer // pinned while opens > 0; nil while a reader may not need it
+	decoded bool    // was served once, so that the kernel may have its pages
+}
+
+// sampleHandle is an open of a sampleNode.
+type sampleHandle struct{ node *sampleNode }
+
+// fillAttr writes the attributes; they never change.
+func (n *sampleNode) fillAttr(a *fuse.Attr) { fillFileAttr(a, n.sample.Info, n.size) }
+
+// Getattr answers from memory while the file is open. Else it looks whether the
+// name still stands for this content.
+func (n *sampleNode) Getattr(ctx context.Context, _ gofs.FileHandle, out *fuse.AttrOut) syscall.Errno {
+	if n.opens.Load() == 0 {
+		if err := n.m.unchanged(n.sample.Path, n.sample.Info.ID); err != nil {
+			return n.m.fail("getattr", n.sample.Path, err)
+		}
+	}
+	n.fillAttr(&out.Attr)
+	out.SetTimeout(n.m.opt.AttrTimeout)
+	return 0
+}
+
+// Open pins the decoded file and tells the kernel how it is served.
+func (n *sampleNode) Open(ctx context.Context, flags uint32) (gofs.FileHandle, uint32, syscall.Errno) {
+	if flags&syscall.O_ACCMODE != syscall.O_RDONLY {
+		return nil, 0, syscall.EROFS
+	}
+	if err := n.m.unchanged(n.sample.Path, n.sample.Info.ID); err != nil {
+		return nil, 0, n.m.fail("open", n.sample.Path, err)
+	}
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	// Where the kernel keeps pages and cannot be given a file, a file that was
+	// read before is likely there still: decode it when a read says otherwise.
+	lazy := n.decoded && !n.m.passthrough
+	if n.buf == nil && !lazy {
+		if err := n.pin(); err != nil {
+			return nil, 0, n.m.fail("open", n.sample.Path, err)
+		}
+	}
+	n.opens.Add(1)
+	n.m.served.Add(1)
+	var answer uint32 = fuse.FOPEN_KEEP_CACHE | fuse.FOPEN_NOFLUSH
+	if n.buf != nil && n.buf.BackingID() != 0 {
+		n.m.layer.grantPassthrough(ctx, n.buf.BackingID())
+		answer = fuse.FOPEN_NOFLUSH
+	}
+	return &sampleHandle{node: n}, answer, 0
+}
+
+// pin gets the buffer, decoding it if need be. The lock is held.
+func (n *sampleNode) pin() error {
+	buf, err := n.m.decoded(n.sample, n.view.Form, n.size)
+	if err != nil {
+		return err
+	}
+	n.buf, n.decoded = buf, true
+	return nil
+}
+
+// Read serves a handle that the kernel does not serve itself.
+func (h *sampleHandle) Read(ctx context.Context, dest []byte, off int64) (fuse.ReadResult, syscall.Errno) {
+	n := h.node
+	n.mu.Lock()
+	if n.buf == nil {
+		if err := n.pin(); err != nil {
+			n.mu.Unlock()
+			return nil, n.m.fail("read", n.sample.Path, err)
+		}
+	}
+	buf := n.buf // pinned until this handle's release, which comes after its reads
+	n.mu.Unlock()
+	data, err := buf.Slice(dest, off, len(dest))
+	if err != nil {
+		return nil, n.m.fail("read", n.sample.Path, err)
+	}
+	return fuse.ReadResultData(data), 0
+}
+
+// Release ends an open; the last one lets the buffer go.
+func (h *sampleHandle) Release(ctx context.Context) syscall.Errno {
+	n := h.node
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.opens.Add(-1) == 0 && n.buf != nil {
+		n.buf.Unpin()
+		n.buf = nil
+	}
+	return 0
+}
+
+// Getxattr answers what a reader may want to know of the array.
+func (n *sampleNode) Getxattr(ctx context.Context, attr string, dest []byte) (uint32, syscall.Errno) {
+	return getxattr(n.attributes(), attr, dest)
+}
+
+// Listxattr names the attributes.
+func (n *sampleNode) Listxattr(ctx context.Context, dest []byte) (uint32, syscall.Errno) {
+	return listxattr(n.attributes(), dest)
+}
+
+func (n *sampleNode) attributes() []attribute {
+	layout, err := n.view.Form.Layout(n.sample.L3.Shape)
+	if err != nil {
+		return nil
+	}
+	return sampleAttributes(n.sample, shapeText(layout.Shape()), layout.DType())
+}
+
+// decoded returns the pinned buffer of a sample in a form.
+func (m *mount) decoded(s *dataset.Sample, form tensor.Form, size int64) (*buffer, error) {
+	if form.Container == tensor.Orig { // a PNG under another name
+		form.Container = tensor.PNG
+	}
+	key := bufferKey{path: s.Path, id: s.Info.ID, form: form}
+	return m.cache.Get(key, size, func(dst []byte) error {
+		if err := m.fill(s, form, dst); err != nil {
+			return fmt.Errorf("decoding: %w", err)
+		}
+		return nil
+	})
+}

@@ -1,0 +1,255 @@
+package fs
+
+import (
+	"context"
+	"errors"
+	iofs "io/fs"
+	"path"
+	"strings"
+	"syscall"
+
+	"prismfs/dataset"
+	"prismfs/tensor"
+)
+
+// place is a folder of the mount: a folder of the source, seen in a view.
+type place struct {
+	source string // path in the source, "" for its root
+	view   View
+	// fixed says that a name on the way here carried view terms; they stand at
+	// one level of a path.
+	fixed bool
+}
+
+// targetKind says what a name leads to.
+type targetKind uint8
+
+const (
+	folder   targetKind = iota + 1
+	sample              // decoded, or stored bytes under a name of the view
+	passThru            // a file of the source as it is
+)
+
+// target is what a name in a place leads to.
+type target struct {
+	kind   targetKind
+	at     place           // of a folder
+	view   View            // of a sample
+	source string          // path of a file in the source
+	info   dataset.Info    // of what is in the source
+	sample *dataset.Sample // of a sample
+}
+
+// errWhy is ENOENT with the reason, for the log.
+type errWhy struct{ reason string }
+
+func (e *errWhy) Error() string { return e.reason }
+func (e *errWhy) Unwrap() error { return iofs.ErrNotExist }
+
+// resolver finds what names stand for. It knows names and headers, not nodes.
+type resolver struct {
+	ds *dataset.Dataset
+}
+
+// resolve finds what name leads to in p: the exact name in the source first,
+// then a sample under its name in the view, then a name with view terms.
+func (r resolver) resolve(ctx context.Context, p place, name string) (target, error) {
+	t, err := r.exact(ctx, p, name)
+	if !errors.Is(err, iofs.ErrNotExist) {
+		return t, err
+	}
+	t, err = r.sampleNamed(ctx, p.source, name, p.view)
+	if !errors.Is(err, iofs.ErrNotExist) || !strings.Contains(name, "+") {
+		return t, err
+	}
+	return r.withTerms(ctx, p, name)
+}
+
+// exact looks for the name itself in the source. The packed form of a sample
+// is not visible under its own name, unless the view shows stored bytes.
+func (r resolver) exact(ctx context.Context, p place, name string) (target, error) {
+	source := path.Join(p.source, name)
+	info, err := r.ds.Stat(ctx, source)
+	if err != nil {
+		return target{}, err
+	}
+	switch info.Kind {
+	case dataset.Dir:
+		return target{kind: folder, info: info, at: place{source: source, view: p.view, fixed: p.fixed}}, nil
+	case dataset.Regular:
+		if !dataset.IsSample(name) {
+			return target{kind: passThru, source: source, info: info}, nil
+		}
+		if p.view.Form.Container == tensor.L3 {
+			return r.sampleAt(ctx, source, p.view)
+		}
+		return target{}, iofs.ErrNotExist // it appears under its name in the view
+	}
+	return target{}, &errWhy{"a device, socket or pipe is not part of a dataset"}
+}
+
+// sampleAt returns the sample at a path of the source, if the view can hold it.
+func (r resolver) sampleAt(ctx context.Context, source string, v View) (target, error) {
+	s, err := r.ds.Sample(ctx, source)
+	if errors.Is(err, dataset.ErrNotSample) || errors.Is(err, dataset.ErrSpecial) {
+		return target{}, iofs.ErrNotExist
+	}
+	if err != nil {
+		return target{}, err
+	}
+	if v.Form.Decoded() {
+		if _, err := v.Form.Layout(s.L3.Shape); err != nil {
+			return target{}, err
+		}
+	} else if v.Form.Container != tensor.L3 {
+		return target{}, tensor.ErrCannotHold
+	}
+	return target{kind: sample, source: source, info: s.Info, sample: s, view: v}, nil
+}
+
+// sampleNamed finds the sample that has the given name in view v.
+func (r resolver) sampleNamed(ctx context.Context, dir, name string, v View) (target, error) {
+	for _, candidate := range sampleFiles(name, v) {
+		t, err := r.sampleAt(ctx, path.Join(dir, candidate), v)
+		if errors.Is(err, iofs.ErrNotExist) || errors.Is(err, syscall.ENAMETOOLONG) {
+			continue // with our suffix a name may be longer than names can be
+		}
+		if err != nil {
+			return target{}, err
+		}
+		shown, err := r.shownName(ctx, dir, candidate, v, r.takenIn(ctx, dir))
+		if err != nil {
+			return target{}, err
+		}
+		if shown == name {
+			return t, nil
+		}
+	}
+	return target{}, iofs.ErrNotExist
+}
+
+// sampleFiles lists the file names in the source that could be shown as name.
+func sampleFiles(name string, v View) []string {
+	if v.Form.Container == tensor.Orig {
+		stem := strings.TrimSuffix(name, path.Ext(name))
+		return []string{stem + dataset.SampleSuffix, name + dataset.SampleSuffix}
+	}
+	stem, ok := strings.CutSuffix(name, v.Form.Suffix())
+	if !ok || stem == "" {
+		return nil
+	}
+	files := []string{stem + dataset.SampleSuffix}
+	if dataset.IsSample(stem) {
+		files = append(files, stem) // x.l3.npy: see shownName
+	}
+	return files
+}
+
+// shownName returns the name under which the file of a sample appears in a
+// view: its suffix replaced, or kept and extended where the folder has a file
+// with that name, so that neither hides the other. taken says whether it has.
+func (r resolver) shownName(ctx context.Context, dir, file string, v View, taken func(string) (bool, error)) (string, error) {
+	name := strings.TrimSuffix(file, dataset.SampleSuffix) + v.Form.Suffix()
+	longer := file + v.Form.Suffix()
+	switch v.Form.Container {
+	case tensor.L3:
+		return file, nil
+	case tensor.Orig:
+		s, err := r.ds.Sample(ctx, path.Join(dir, file))
+		if err != nil {
+			return "", err
+		}
+		name, longer = originalName(s), file+".png"
+	}
+	hidden, err := taken(name)
+	if err != nil || !hidden {
+		return name, err
+	}
+	return longer, nil
+}
+
+// takenIn asks the source whether a folder has a name.
+func (r resolver) takenIn(ctx context.Context, dir string) func(string) (bool, error) {
+	return func(name string) (bool, error) {
+		_, err := r.ds.Stat(ctx, path.Join(dir, name))
+		if errors.Is(err, iofs.ErrNotExist) {
+			return false, nil
+		}
+		return err == nil, err
+	}
+}
+
+// originalName returns the name that a sample had before it was packed. A file
+// that was renamed since, or that never told, is called a PNG, which is what
+// its content is.
+func originalName(s *dataset.Sample) string {
+	n := s.OriginalName
+	if n == s.Stem || strings.TrimSuffix(n, path.Ext(n)) == s.Stem {
+		return n
+	}
+	return s.Stem + ".png"
+}
+
+// withTerms reads name as a folder or sample with view terms behind it.
+func (r resolver) withTerms(ctx context.Context, p place, name string) (target, error) {
+	if t, err := r.folderWithTerms(ctx, p, name); !errors.Is(err, iofs.ErrNotExist) {
+		return t, err
+	} else if why := (*errWhy)(nil); errors.As(err, &why) {
+		return target{}, err
+	}
+	// A sample: its terms stand before the suffix.
+	ext := path.Ext(name)
+	readings, bad := splits(strings.TrimSuffix(name, ext))
+	for _, s := range readings {
+		v, err := s.terms.apply(p.view)
+		if err != nil || s.base == "" {
+			continue
+		}
+		t, err := r.sampleNamed(ctx, p.source, s.base+ext, v)
+		if errors.Is(err, iofs.ErrNotExist) {
+			continue
+		}
+		if err == nil && p.fixed {
+			return target{}, &errWhy{"view terms stand at one level of a path; a folder above has some already"}
+		}
+		return t, err
+	}
+	if bad != nil {
+		return target{}, &errWhy{bad.Error()}
+	}
+	return target{}, iofs.ErrNotExist
+}
+
+func (r resolver) folderWithTerms(ctx context.Context, p place, name string) (target, error) {
+	readings, bad := splits(name)
+	for _, s := range readings {
+		// Without a name the terms speak of the folder that they stand in, which
+		// is the root: elsewhere the folder itself can be written with them.
+		if s.base == "" && p.source != "" {
+			continue
+		}
+		source := path.Join(p.source, s.base)
+		info, err := r.ds.Stat(ctx, source)
+		if errors.Is(err, iofs.ErrNotExist) {
+			continue
+		}
+		if err != nil {
+			return target{}, err
+		}
+		if info.Kind != dataset.Dir {
+			continue
+		}
+		if p.fixed {
+			return target{}, &errWhy{"view terms stand at one level of a path; a folder above has some already"}
+		}
+		v, err := s.terms.apply(p.view)
+		if err != nil {
+			return target{}, &errWhy{err.Error()}
+		}
+		return target{kind: folder, info: info, at: place{source: source, view: v, fixed: true}}, nil
+	}
+	if bad != nil {
+		return target{}, &errWhy{bad.Error()}
+	}
+	return target{}, iofs.ErrNotExist
+}

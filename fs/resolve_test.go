@@ -1,0 +1,244 @@
+package fs
+
+import (
+	"context"
+	"errors"
+	iofs "io/fs"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"sort"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"prismfs/dataset"
+	"prismfs/l3"
+	"prismfs/raster"
+)
+
+// writeSample writes an L3 file of one shape.
+func writeSample(t *testing.T, path string, s raster.Shape, originalName string) {
+	t.Helper()
+	file, err := l3.Encode(raster.Image{Shape: s, Pix: make([]byte, s.Bytes())},
+		l3.EncodeOptions{Meta: l3.Metadata{OriginalName: originalName}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(path, file, 0o644); err != nil {
+		t.Fatal(err)
+	}
+}
+
+var (
+	rgb8   = raster.Shape{Height: 3, Width: 5, Channels: 3, DType: raster.Uint8, Color: raster.RGB}
+	grey16 = raster.Shape{Height: 3, Width: 5, Channels: 1, DType: raster.Uint16, Color: raster.Grey}
+	signed = raster.Shape{Height: 3, Width: 5, Channels: 1, DType: raster.Int16, Color: raster.Grey}
+)
+
+// sourceTree makes a dataset with the names that are hard to get right.
+func sourceTree(t *testing.T) resolver {
+	t.Helper()
+	dir := t.TempDir()
+	at := func(name string) string { return filepath.Join(dir, name) }
+	writeSample(t, at("train/cat/001.l3"), rgb8, "001.JPEG")
+	writeSample(t, at("train/cat/a+3.l3"), rgb8, "a+3.png")
+	writeSample(t, at("train/cat/deep.l3"), grey16, "deep.png")
+	writeSample(t, at("train/cat/hu.l3"), signed, "hu.npy")
+	writeSample(t, at("train/cat/img.jpg.l3"), rgb8, "img.jpg")
+	writeSample(t, at("train/cat/renamed.l3"), rgb8, "before.png")
+	writeSample(t, at("both/x.l3"), rgb8, "x.png")
+	writeSample(t, at("c++/y.l3"), rgb8, "")
+	writeSample(t, at("user+3/z.l3"), rgb8, "")
+	for name, text := range map[string]string{
+		"both/x.npy": "plain", "README": "text", "broken/no.l3": "not an L3 file", "lost+found/file": "",
+	} {
+		if err := os.MkdirAll(filepath.Dir(at(name)), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(at(name), []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	store, err := dataset.OpenLocal(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { store.Close() })
+	return resolver{ds: dataset.Open(store, dataset.Options{Limits: l3.DefaultLimits, Logger: slog.New(slog.DiscardHandler)})}
+}
+
+// walk resolves each name of a path from the root.
+func walk(r resolver, view View, names ...string) (target, error) {
+	p := place{view: view}
+	var t target
+	for _, n := range names {
+		var err error
+		if t, err = r.resolve(context.Background(), p, n); err != nil {
+			return t, err
+		}
+		p = t.at
+	}
+	return t, nil
+}
+
+func mustParseView(t *testing.T, text string) View {
+	t.Helper()
+	v, err := ParseView(text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return v
+}
+
+func TestResolve(t *testing.T) {
+	r := sourceTree(t)
+	const dirOf, sampleOf, plain = folder, sample, passThru
+	for _, c := range []struct {
+		view   string
+		path   []string
+		kind   targetKind
+		source string
+		want   string // the view, of folders and samples
+	}{
+		{"npy", []string{"train"}, dirOf, "train", "npy"},
+		{"npy", []string{"train+png"}, dirOf, "train", "png"},
+		{"npy", []string{"train+3+png"}, dirOf, "train", "3+png"},
+		{"npy", []string{"train+png+3"}, dirOf, "train", "3+png"},
+		{"npy", []string{"+3+png"}, dirOf, "", "3+png"},
+		{"npy", []string{"+png", "train", "cat", "001.png"}, sampleOf, "train/cat/001.l3", "png"},
+		{"png+rgb", []string{"train+2", "cat", "001.png"}, sampleOf, "train/cat/001.l3", "2+png+rgb"},
+		{"png+rgb", []string{"train+npy", "cat", "001.npy"}, sampleOf, "train/cat/001.l3", "npy"},
+		{"npy", []string{"train", "cat", "001.npy"}, sampleOf, "train/cat/001.l3", "npy"},
+		{"npy", []string{"train", "cat", "001+chw.npy"}, sampleOf, "train/cat/001.l3", "npy+chw"},
+		{"npy", []string{"train", "cat", "001+3.npy"}, sampleOf, "train/cat/001.l3", "3+npy"},
+		{"npy", []string{"train", "cat", "001+png.png"}, sampleOf, "train/cat/001.l3", "png"},
+		{"npy", []string{"train", "cat", "a+3.npy"}, sampleOf, "train/cat/a+3.l3", "npy"},
+		{"npy", []string{"train", "cat", "a+3+3.npy"}, sampleOf, "train/cat/a+3.l3", "3+npy"},
+		{"npy", []string{"train", "cat+ppm+16", "deep.ppm"}, sampleOf, "train/cat/deep.l3", "ppm+16"},
+		{"npy", []string{"train", "cat", "hu.npy"}, sampleOf, "train/cat/hu.l3", "npy"},
+		{"npy", []string{"train", "cat", "img.jpg.npy"}, sampleOf, "train/cat/img.jpg.l3", "npy"},
+		{"orig", []string{"train", "cat", "001.JPEG"}, sampleOf, "train/cat/001.l3", "orig"},
+		{"orig", []string{"train", "cat", "img.jpg"}, sampleOf, "train/cat/img.jpg.l3", "orig"},
+		{"orig", []string{"train", "cat", "renamed.png"}, sampleOf, "train/cat/renamed.l3", "orig"},
+		{"orig", []string{"c++", "y.png"}, sampleOf, "c++/y.l3", "orig"},
+		{"l3", []string{"train", "cat", "001.l3"}, sampleOf, "train/cat/001.l3", "l3"},
+		{"npy", []string{"train+l3", "cat", "001.l3"}, sampleOf, "train/cat/001.l3", "l3"},
+		{"npy", []string{"both", "x.npy"}, plain, "both/x.npy", ""},
+		{"npy", []string{"both", "x.l3.npy"}, sampleOf, "both/x.l3", "npy"},
+		{"png", []string{"both", "x.png"}, sampleOf, "both/x.l3", "png"},
+		{"npy", []string{"README"}, plain, "README", ""},
+		{"npy", []string{"+png", "README"}, plain, "README", ""},
+		{"npy", []string{"c++"}, dirOf, "c++", "npy"},
+		{"npy", []string{"c+++png"}, dirOf, "c++", "png"},
+		{"npy", []string{"lost+found"}, dirOf, "lost+found", "npy"},
+		{"npy", []string{"user+3"}, dirOf, "user+3", "npy"},
+		{"npy", []string{"user+3+png"}, dirOf, "user+3", "png"},
+	} {
+		got, err := walk(r, mustParseView(t, c.view), c.path...)
+		if err != nil {
+			t.Errorf("%v in view %s: %v", c.path, c.view, err)
+			continue
+		}
+		source, view := got.source, got.view
+		if got.kind == folder {
+			source, view = got.at.source, got.at.view
+		}
+		if got.kind != c.kind || source != c.source || (c.want != "" && view != mustParseView(t, c.want)) {
+			t.Errorf("%v in view %s: kind %d, source %q, view %v; want %d, %q, %s",
+				c.path, c.view, got.kind, source, view, c.kind, c.source, c.want)
+		}
+	}
+}
+
+func TestResolveNothing(t *testing.T) {
+	r := sourceTree(t)
+	for _, path := range [][]string{
+		{"nothing"}, {"train+nothing"}, {"train+png+png"}, {"train+3+4"}, {"train+png+chw"}, {"train+l3+rgb"},
+		{"nothing+png"}, {"train+png", "cat+npy"}, {"train+png", "cat", "001+raw.raw"}, {"train", "+png"},
+		{"train+png", "cat", "001.npy"}, {"train", "cat", "001.png"}, {"train", "cat", "001.l3"},
+		{"train", "cat", "001.l3.npy"}, {"train", "cat", ".npy"}, {"train", "cat", "001+png.npy"},
+		{"train+ppm", "cat", "deep.ppm"}, {"train+png", "cat", "hu.png"}, {"train+jpg", "cat", "001.jpg"},
+		{"+orig", "train", "cat", "before.png"}, {"+orig", "train", "cat", "001.png"}, {"README+png"},
+	} {
+		if got, err := walk(r, DefaultView, path...); !errors.Is(err, iofs.ErrNotExist) && toErrno(err).Error() != "no such file or directory" {
+			t.Errorf("%v leads to %+v, %v", path, got, err)
+		}
+	}
+	if _, err := walk(r, DefaultView, "broken", "no.npy"); !errors.Is(err, l3.ErrNotL3) {
+		t.Errorf("a file that is no L3: %v", err)
+	}
+	var why *errWhy
+	for _, path := range [][]string{{"train+png+npy"}, {"train+png+chw"}, {"train+png", "cat+raw"}} {
+		if _, err := walk(r, DefaultView, path...); !errors.As(err, &why) {
+			t.Errorf("%v: %v does not say why", path, err)
+		}
+	}
+}
+
+// TestListedNamesResolve holds listing and lookup together: in every view,
+// each listed name leads to the entry that it was listed for, and no name is
+// listed twice.
+func TestListedNamesResolve(t *testing.T) {
+	r := sourceTree(t)
+	ctx := context.Background()
+	for _, view := range []string{"npy", "png", "ppm", "ppm+16", "raw", "l3", "orig", "npy+chw", "png+rgb", "jpg", "3+npy"} {
+		for _, dir := range []string{"", "train", "train/cat", "both", "c++", "user+3"} {
+			p := place{source: dir, view: mustParseView(t, view)}
+			seen := map[string]bool{}
+			err := r.list(ctx, p, func(e dataset.DirEntry, name string) bool {
+				if seen[name] {
+					t.Errorf("%s in view %s lists %q twice", dir, view, name)
+				}
+				seen[name] = true
+				got, err := r.resolve(ctx, p, name)
+				if err != nil {
+					t.Errorf("%s in view %s lists %q for %q: %v", dir, view, name, e.Name, err)
+					return true
+				}
+				source := got.source
+				if got.kind == folder {
+					source = got.at.source
+				}
+				if filepath.Base(source) != e.Name {
+					t.Errorf("%s in view %s lists %q for %q, which leads to %q", dir, view, name, e.Name, source)
+				}
+				return true
+			})
+			if err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+}
+
+func TestListing(t *testing.T) {
+	r := sourceTree(t)
+	ctx := context.Background()
+	for view, want := range map[string][]string{
+		"npy":     {"001.npy", "a+3.npy", "deep.npy", "hu.npy", "img.jpg.npy", "renamed.npy"},
+		"png":     {"001.png", "a+3.png", "deep.png", "img.jpg.png", "renamed.png"},
+		"ppm":     {"001.ppm", "a+3.ppm", "img.jpg.ppm", "renamed.ppm"},
+		"ppm+16":  {"001.ppm", "a+3.ppm", "deep.ppm", "img.jpg.ppm", "renamed.ppm"},
+		"png+rgb": {"001.png", "a+3.png", "deep.png", "img.jpg.png", "renamed.png"},
+		"orig":    {"001.JPEG", "a+3.png", "deep.png", "img.jpg", "renamed.png"},
+		"jpg":     nil,
+	} {
+		p := place{source: "train/cat", view: mustParseView(t, view)}
+		var got []string
+		err := r.list(ctx, p, func(e dataset.DirEntry, name string) bool {
+			got = append(got, name)
+			return true
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		sort.Strings(got)
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Errorf("view %s: %s", view, diff)
+		}
+	}
+}

@@ -1,0 +1,96 @@
+package fs
+
+import (
+	"fmt"
+	"time"
+
+	"prismfs/cache"
+)
+
+// Stats are counts since the mount, as .prismfs/stats gives them. Keys are never
+// renamed.
+type Stats struct {
+	Served           uint64            `json:"served"`  // opens answered with a decoded buffer
+	Decoded          uint64            `json:"decoded"` // images
+	CacheHits        uint64            `json:"cache_hits"`
+	CacheMisses      uint64            `json:"cache_misses"`
+	CacheEvictions   uint64            `json:"cache_evictions"`
+	CacheBytes       int64             `json:"cache_bytes"`
+	PinnedBytes      int64             `json:"pinned_bytes"`
+	CacheBudget      int64             `json:"cache_budget_bytes"`
+	CacheLimit       int64             `json:"cache_limit_bytes"` // budget plus the allowance for pins
+	CacheBuffers     int               `json:"cache_buffers"`
+	StoreBytesRead   uint64            `json:"store_bytes_read"` // for samples
+	StoreBytesNeeded uint64            `json:"store_bytes_needed"`
+	StoreBytesIndex  uint64            `json:"store_bytes_index"` // for headers and tables
+	Errors           uint64            `json:"errors"`
+	LeftOut          uint64            `json:"left_out"` // devices, sockets and pipes in listings
+	Batches          uint64            `json:"batches"`
+	BatchImages      uint64            `json:"batch_images"`
+	WaitNS           uint64            `json:"wait_ns"`
+	DecodeNS         uint64            `json:"decode_ns"`
+	Requests         map[string]uint64 `json:"requests"`
+	Backend          string            `json:"backend"`
+	Medium           string            `json:"medium"`      // where buffers live: tmpfs, memfd or memory
+	Passthrough      any               `json:"passthrough"` // true, or why not
+	RegisterFailures uint64            `json:"register_failures"`
+	UptimeSeconds    int64             `json:"uptime_s"`
+}
+
+func (m *mount) stats() Stats {
+	c := m.cacheStats()
+	d := m.decoder.Stats()
+	s := m.ds.Stats()
+	out := Stats{
+		Served:           m.served.Load(),
+		Decoded:          d.Decoded,
+		CacheHits:        c.Hits,
+		CacheMisses:      c.Misses,
+		CacheEvictions:   c.Evictions,
+		CacheBytes:       c.Bytes,
+		PinnedBytes:      c.PinnedBytes,
+		CacheBudget:      c.Budget,
+		CacheLimit:       c.Limit,
+		CacheBuffers:     c.Buffers,
+		StoreBytesRead:   s.StoreBytesRead,
+		StoreBytesNeeded: s.StoreBytesNeeded,
+		StoreBytesIndex:  s.StoreBytesIndex,
+		Errors:           m.errors.Load(),
+		LeftOut:          s.Specials,
+		Batches:          d.Batches,
+		BatchImages:      d.BatchImages,
+		WaitNS:           d.WaitNS,
+		DecodeNS:         d.DecodeNS,
+		Requests:         m.layer.requestCounts(),
+		Backend:          d.Backend,
+		Medium:           m.medium,
+		Passthrough:      m.passthrough,
+		RegisterFailures: c.RegisterFailures,
+		UptimeSeconds:    int64(time.Since(m.started).Seconds()),
+	}
+	if !m.passthrough {
+		out.Passthrough = m.noPassthrough
+	}
+	return out
+}
+
+func (m *mount) cacheStats() cache.Stats { return m.cache.Stats() }
+
+func (m *mount) statsText() string { return jsonText(m.stats()) }
+
+func (m *mount) versionText() string { return fmt.Sprintf("prismfs %s\n", m.opt.Version) }
+
+// configText tells how the mount was made.
+func (m *mount) configText() string {
+	return jsonText(map[string]any{
+		"source":           m.opt.Source,
+		"mountpoint":       m.opt.Mountpoint,
+		"view":             m.opt.View.String(),
+		"cache_bytes":      m.cacheStats().Budget,
+		"allow_other":      m.opt.AllowOther,
+		"entry_timeout_s":  m.opt.EntryTimeout.Seconds(),
+		"attr_timeout_s":   m.opt.AttrTimeout.Seconds(),
+		"pid":              m.pid,
+		"forced_fallbacks": m.opt.Force.String(),
+	})
+}
