@@ -94,7 +94,7 @@ func checkMountpoint(source, mountpoint string, nonEmpty bool, log *slog.Logger)
 		return "", err
 	}
 	if mounted && entry.fsType == fsType {
-		if _, err := os.Stat(abs); !errors.Is(err, syscall.ENOTCONN) {
+		if answers(abs) {
 			return refuse(ReasonMounted, "%s is mounted there already; prismfs umount %s removes it", entry.source, abs)
 		}
 		log.Warn("clearing a dead mount", "mountpoint", abs, "of", entry.source)
@@ -127,6 +127,13 @@ func checkMountpoint(source, mountpoint string, nonEmpty bool, log *slog.Logger)
 		}
 	}
 	return abs, nil
+}
+
+// answers says whether the daemon of a mount is alive. A stat would not tell:
+// the kernel may answer it from what it remembers.
+func answers(mountpoint string) bool {
+	var st unix.Statfs_t
+	return unix.Statfs(mountpoint, &st) != unix.ENOTCONN
 }
 
 // resolveParent makes a path absolute and free of links without touching its

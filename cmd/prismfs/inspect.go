@@ -1,0 +1,116 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"prismfs/pack"
+)
+
+// mostCounts is how many kinds of something are listed for people.
+const mostCounts = 12
+
+func newInspectCommand() *cobra.Command {
+	var asJSON bool
+	cmd := &cobra.Command{
+		Use:   "inspect PATH",
+		Short: "Say what an L3 file or a folder of them is",
+		Long: `Say what an L3 file is (format, shape, sizes, metadata, whether it is whole), or
+what the L3 files of a folder are together. Of the files in a folder only the
+heads are read; 'prismfs verify' decodes them.`,
+		Args: cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			report, err := pack.Inspect(cmd.Context(), args[0])
+			if err != nil {
+				return packageError(err)
+			}
+			out := cmd.OutOrStdout()
+			switch {
+			case asJSON:
+				err = printJSON(out, report)
+			case report.File != nil:
+				err = printFileReport(out, report.File)
+			default:
+				err = printTreeReport(out, report.Tree)
+			}
+			if err == nil && (report.File != nil && report.File.Damage != "" || report.Tree != nil && len(report.Tree.Bad) > 0) {
+				return exitWith(statusSomeBad)
+			}
+			return err
+		},
+	}
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON")
+	return cmd
+}
+
+func printFileReport(w io.Writer, r *pack.FileReport) error {
+	p := &printer{w: w}
+	p.line("%s", pack.Printable(r.Path))
+	p.line("  format          L3 version %d, %s", r.Version, r.Coding)
+	p.line("  shape           %d x %d (height x width), %d channels, %s, %s", r.Shape[0], r.Shape[1], r.Shape[2], r.DType, r.Colour)
+	p.line("  significant     %d bits", r.SignificantBits)
+	p.line("  patches         %d, edge %d", r.Patches, r.PatchEdge)
+	p.line("  bytes           %d, of which head %d; %.3f of the %d of the samples", r.FileBytes, r.HeadBytes, r.Ratio, r.RawBytes)
+	if r.Checksums {
+		p.line("  checksums       yes, pixels CRC-32C %s", r.PixelCRC)
+	} else {
+		p.line("  checksums       none in this format")
+	}
+	if r.Label != nil {
+		p.line("  label           %d", *r.Label)
+	}
+	for _, field := range []struct{ name, value string }{
+		{"class", r.Class}, {"original name", r.OriginalName}, {"source decoder", r.SourceDecoder},
+	} {
+		if field.value != "" {
+			p.line("  %-15s %s", field.name, pack.Printable(field.value))
+		}
+	}
+	if r.ProfileBytes > 0 {
+		p.line("  colour profile  %d bytes", r.ProfileBytes)
+	}
+	if r.Damage != "" {
+		p.line("  DAMAGED         %s", oneLine(r.Damage))
+	} else {
+		p.line("  decodes         yes")
+	}
+	return p.err
+}
+
+func printTreeReport(w io.Writer, r *pack.TreeReport) error {
+	p := &printer{w: w}
+	for _, b := range r.Bad {
+		p.line("bad %s: %s", pack.Printable(b.Path), oneLine(b.Reason))
+	}
+	p.line("%s", pack.Printable(r.Path))
+	p.line("  samples         %d in %d classes, and %d other files", r.Samples, len(r.Classes), r.OtherFiles)
+	p.line("  bytes           %s, %.3f of the %s of the samples", size(r.FileBytes), r.Ratio, size(r.RawBytes))
+	p.line("  checksums       in %d of %d files", r.Samples-r.WithoutCRC, r.Samples)
+	for _, part := range []struct {
+		name   string
+		counts []pack.Count
+	}{{"format", r.Codings}, {"shape", r.Shapes}, {"source decoder", r.SourceDecoders}, {"class", r.Classes}} {
+		printCounts(p, part.name, part.counts)
+	}
+	if r.Unfinished {
+		p.line("  UNFINISHED      a run of pack is writing here, or was killed: run it again to go on")
+	}
+	return p.err
+}
+
+// printCounts lists the kinds of something, one a line, the first few of many.
+func printCounts(p *printer, name string, counts []pack.Count) {
+	for i, c := range counts {
+		if i == mostCounts {
+			p.line("  %-15s ... and %d more", "", len(counts)-mostCounts)
+			return
+		}
+		if i > 0 {
+			name = strings.Repeat(" ", len(name))
+		}
+		p.line("  %-15s %s", name, fmt.Sprintf("%d of %s", c.Samples, pack.Printable(c.Name)))
+	}
+}

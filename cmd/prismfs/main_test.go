@@ -1,0 +1,148 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"image"
+	"image/color"
+	"image/png"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+)
+
+// envRunMain makes the test binary be prismfs itself, for the tests that need
+// a process of its own.
+const envRunMain = "PRISMFS_TEST_RUN_MAIN"
+
+func TestMain(m *testing.M) {
+	if os.Getenv(envRunMain) != "" {
+		main()
+	}
+	os.Exit(m.Run())
+}
+
+// prismfs returns the command line as a process.
+func prismfs(args ...string) *exec.Cmd {
+	cmd := exec.Command(os.Args[0], args...)
+	cmd.Env = append(os.Environ(), envRunMain+"=1")
+	return cmd
+}
+
+// call runs a command line in this process.
+func call(args ...string) (status exitStatus, stdout, stderr string) {
+	var out, errs bytes.Buffer
+	status = execute(context.Background(), args, strings.NewReader(""), &out, &errs)
+	return status, out.String(), errs.String()
+}
+
+// writeImages makes a source of n small PNG files in two classes.
+func writeImages(t testing.TB, n int) (src, dst string) {
+	t.Helper()
+	src, dst = filepath.Join(t.TempDir(), "src"), filepath.Join(t.TempDir(), "dst")
+	for i := range n {
+		m := image.NewRGBA(image.Rect(0, 0, 40, 30))
+		for y := range 30 {
+			for x := range 40 {
+				m.Set(x, y, color.RGBA{uint8(x * i), uint8(y + i), uint8(x * y), 255})
+			}
+		}
+		var b bytes.Buffer
+		if err := png.Encode(&b, m); err != nil {
+			t.Fatal(err)
+		}
+		writeFile(t, filepath.Join(src, []string{"cat", "dog"}[i%2], strconv.Itoa(i)+".png"), b.Bytes())
+	}
+	return src, dst
+}
+
+func writeFile(t testing.TB, path string, data []byte) {
+	t.Helper()
+	if err := os.MkdirAll(filepath.Dir(path), 0o777); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(path, data, 0o644); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestExitStatusesAndMessages(t *testing.T) {
+	src, dst := writeImages(t, 2)
+	bad, badDst := writeImages(t, 2)
+	writeFile(t, filepath.Join(bad, "cat", "new\nline.jpg"), nil)
+	notL3 := filepath.Join(src, "cat", "0.png")
+	for _, c := range []struct {
+		args   string // separated by spaces
+		status exitStatus
+		stderr string // a part of it; empty: nothing is said
+	}{
+		{"version", statusOK, ""},
+		{"--version", statusOK, ""},
+		{"", statusOK, ""},
+		{"nonsense", statusUsage, `unknown command "nonsense"`},
+		{"pack " + src + " " + dst, statusUsage, "needs --to"},
+		{"pack --to pcr " + src + " " + dst, statusUsage, "not available in this version"},
+		{"pack --to zip " + src + " " + dst, statusUsage, "no format that can be written"},
+		{"pack --to l3 --mode slow " + src + " " + dst, statusUsage, "neither fast nor published"},
+		{"pack --to l3 --jobs=-1 " + src + " " + dst, statusUsage, "--jobs"},
+		{"pack --to l3 --max-pixels 0 " + src + " " + dst, statusUsage, "--max-pixels"},
+		{"pack --to l3 --max-pixels x " + src + " " + dst, statusUsage, "--max-pixels"},
+		{"pack --to l3 --nonsense " + src + " " + dst, statusUsage, "unknown flag"},
+		{"pack --to l3 " + src, statusUsage, "2 arg"},
+		{"--log-level loud version", statusUsage, "--log-level"},
+		{"--log-format xml version", statusUsage, "--log-format"},
+		{"pack --to l3 " + src + "/none " + dst, statusBadInput, "no such file"},
+		{"pack --to l3 " + src + " " + src + "/cat/new", statusBadOutput, "choose a folder outside"},
+		{"pack --to l3 " + src + " " + dst, statusOK, ""},
+		{"pack --to l3 " + bad + " " + badDst, statusSomeBad, ""},
+		{"pack --to l3 --allow-refused " + bad + " " + badDst, statusOK, ""},
+		{"inspect " + dst, statusOK, ""},
+		{"inspect " + dst + "/cat/0.l3", statusOK, ""},
+		{"inspect " + notL3, statusBadInput, "PNG"},
+		{"inspect", statusUsage, "1 arg"},
+		{"verify " + dst, statusOK, ""},
+		{"verify " + dst + "/none", statusBadInput, "no such file"},
+		{"verify " + notL3, statusSomeBad, ""},
+		{"verify --jobs=-1 " + dst, statusUsage, "--jobs"},
+		{"unpack " + dst + " " + dst + "/x", statusBadOutput, "choose a folder outside"},
+		{"unpack --jobs=-1 " + dst + " x", statusUsage, "--jobs"},
+	} {
+		t.Run(c.args, func(t *testing.T) {
+			status, stdout, stderr := call(strings.Fields(c.args)...)
+			if status != c.status {
+				t.Errorf("exit status %d, expected %d\n%s%s", status, c.status, stdout, stderr)
+			}
+			if c.stderr == "" && stderr != "" || !strings.Contains(stderr, c.stderr) {
+				t.Errorf("standard error %q lacks %q", stderr, c.stderr)
+			}
+			lines := strings.Split(strings.TrimSuffix(stderr, "\n"), "\n")
+			if len(lines) > 2 || len(lines) == 2 && !strings.HasPrefix(lines[1], "See 'prismfs") {
+				t.Errorf("an error takes one line, and a usage error a second:\n%s", stderr)
+			}
+			if (status == statusOK || status == statusSomeBad) == (stdout == "") {
+				t.Errorf("standard output is %q", stdout)
+			}
+		})
+	}
+}
+
+func TestExitStatusesAreNamed(t *testing.T) {
+	seen := map[string]exitStatus{}
+	for _, s := range []exitStatus{
+		statusOK, statusSomeBad, statusUsage, statusFailed, statusBadInput, statusBadOutput, statusMountPoint,
+		statusNoFuse, statusNoFusermount, statusNotPermitted, statusMounted, statusNotMounted, statusUnmountBusy,
+		statusMountNoAnswer, statusInterrupted,
+	} {
+		name := s.String()
+		if other, ok := seen[name]; ok || strings.HasPrefix(name, "exit status") {
+			t.Errorf("status %d is called %q, as is %d", s, name, other)
+		}
+		seen[name] = s
+	}
+	if got := exitStatus(99).String(); got != "exit status 99" {
+		t.Errorf("a status without name is called %q", got)
+	}
+}

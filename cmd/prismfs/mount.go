@@ -1,0 +1,292 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"os/signal"
+	"runtime"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/dustin/go-humanize"
+	"github.com/spf13/cobra"
+	"golang.org/x/sys/unix"
+
+	"prismfs/fs"
+)
+
+// byteSize is a flag such as 4GiB.
+type byteSize int64
+
+func (b *byteSize) Set(text string) error {
+	n, err := humanize.ParseBytes(text)
+	if err != nil || n == 0 || n > 1<<62 {
+		return fmt.Errorf("want a size such as 512MiB or 4GiB")
+	}
+	*b = byteSize(n)
+	return nil
+}
+
+func (b *byteSize) String() string {
+	if *b == 0 {
+		return ""
+	}
+	return humanize.IBytes(uint64(*b))
+}
+
+func (b *byteSize) Type() string { return "size" }
+
+// mountFlags are the flags of mount.
+type mountFlags struct {
+	view       string
+	cache      byteSize
+	backend    string
+	allowOther bool
+	nonEmpty   bool
+	foreground bool
+	options    []string
+	timeout    time.Duration
+	jobs       int
+}
+
+func newMountCommand() *cobra.Command {
+	var f mountFlags
+	cmd := &cobra.Command{
+		Use:   "mount SRC MOUNTPOINT",
+		Short: "Mount a dataset of L3 files as decoded files",
+		Long: `Mount a folder of L3 files, as pack writes them, so that every program reads them
+decoded. The command returns once the mount answers; the mount stays until
+prismfs umount, or with --foreground until Ctrl-C.
+
+A folder of the mount is read in another form by writing the form behind its
+name: MOUNTPOINT/train is as --view says, MOUNTPOINT/train+png are PNG files, and
+MOUNTPOINT/+raw is the whole dataset as bare samples. MOUNTPOINT/.prismfs/views has
+the list, MOUNTPOINT/.prismfs/stats the counters.`,
+		Args: cobra.ExactArgs(2),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			opt, err := f.mountOptions(args[0], args[1])
+			if err != nil {
+				return err
+			}
+			if os.Getenv(envReady) != "" {
+				return serveInBackground(opt)
+			}
+			if f.foreground {
+				return serve(opt, func(error) {})
+			}
+			return mountInBackground()
+		},
+	}
+	flags := cmd.Flags()
+	flags.StringVar(&f.view, "view", "npy", "form of the files where a path names none: npy, png, ppm, raw, orig, with rgb or chw")
+	flags.Var(&f.cache, "cache", "memory for decoded files (default: a quarter of what machine and cgroup have free)")
+	flags.StringVar(&f.backend, "backend", "auto", "what decodes: auto or cpu")
+	flags.BoolVar(&f.allowOther, "allow-other", false, "let other users read, as the permissions of the source allow")
+	flags.BoolVar(&f.nonEmpty, "nonempty", false, "mount over a folder that has files")
+	flags.BoolVarP(&f.foreground, "foreground", "f", false, "stay in the foreground; Ctrl-C unmounts")
+	flags.StringArrayVarP(&f.options, "options", "o", nil, "mount options as mount(8) passes them, comma-separated")
+	flags.DurationVar(&f.timeout, "timeout", fs.DefaultTimeout, "how long the kernel may answer for names and attributes without asking")
+	flags.IntVarP(&f.jobs, "jobs", "j", runtime.GOMAXPROCS(0), "decoding threads")
+	return cmd
+}
+
+// mountOptions checks the flags.
+func (f *mountFlags) mountOptions(source, mountpoint string) (fs.Options, error) {
+	var opt fs.Options
+	view, err := fs.ParseView(f.view)
+	if err != nil {
+		return opt, withStatus(statusUsage, err)
+	}
+	force, err := fs.ParseFallbacks(os.Getenv(fs.EnvForce), os.Getenv(fs.EnvFault))
+	if err != nil {
+		return opt, withStatus(statusUsage, err)
+	}
+	if f.backend != "auto" && f.backend != "cpu" {
+		return opt, usageError("--backend %q is neither auto nor cpu; this version decodes on the CPU", f.backend)
+	}
+	if f.jobs < 1 {
+		return opt, usageError("--jobs %d: at least one thread is needed", f.jobs)
+	}
+	if f.timeout < 0 {
+		return opt, usageError("--timeout %v is negative", f.timeout)
+	}
+	return fs.Options{
+		Source: source, Mountpoint: mountpoint,
+		View: view, CacheBytes: int64(f.cache), Workers: f.jobs,
+		AllowOther: f.allowOther, NonEmpty: f.nonEmpty, MountOptions: f.kernelOptions(),
+		EntryTimeout: f.timeout, AttrTimeout: f.timeout,
+		Logger: slog.Default(), Version: versionString(), Force: force,
+	}, nil
+}
+
+// kernelOptions lists the -o options that mean something to the kernel. Those
+// that only mount(8) and systemd read are passed over.
+func (f *mountFlags) kernelOptions() []string {
+	var list []string
+	for _, group := range f.options {
+		for o := range strings.SplitSeq(group, ",") {
+			switch {
+			case o == "allow_other":
+				f.allowOther = true
+			case o == "nonempty":
+				f.nonEmpty = true
+			case o == "", o == "ro", o == "auto", o == "noauto", o == "user", o == "users", o == "_netdev", o == "nofail",
+				o == "defaults", o == "default_permissions", strings.HasPrefix(o, "x-"):
+			default:
+				list = append(list, o)
+			}
+		}
+	}
+	return list
+}
+
+// serve mounts, reports and stays until the mount is gone. The first signal
+// unmounts. If files are open the mount stays, and a second one detaches it: it
+// vanishes, and the files stay readable until they are closed.
+func serve(opt fs.Options, report func(error)) error {
+	signals := make(chan os.Signal, 2)
+	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
+	mounted, err := fs.Mount(opt)
+	if err != nil {
+		err = withStatus(statusOfMount(err), err)
+	}
+	report(err)
+	if err != nil {
+		return err
+	}
+	gone := make(chan struct{})
+	go func() {
+		mounted.Wait()
+		close(gone)
+	}()
+	asked := false
+	for {
+		select {
+		case <-gone:
+			return nil
+		case <-signals:
+			if err := leave(mounted, asked); err != nil {
+				mounted.Logger().Warn("still mounted; a second signal detaches it", "error", err)
+			}
+			asked = true
+		}
+	}
+}
+
+func leave(mounted *fs.Mounted, lazy bool) error {
+	if lazy {
+		return mounted.Detach()
+	}
+	return mounted.Unmount()
+}
+
+// A background process finds envReady in its environment, and says on the
+// descriptor readyFD that the mount answers (readyText), or why there is none.
+const (
+	envReady  = "PRISMFS_BACKGROUND"
+	readyFD   = 3
+	readyText = "ready"
+)
+
+// serveInBackground is serve in the process that mountInBackground starts: it
+// says on the pipe how the mount went, and keeps no folder busy.
+func serveInBackground(opt fs.Options) error {
+	os.Unsetenv(envReady)
+	pipe := os.NewFile(readyFD, "ready")
+	return serve(opt, func(err error) {
+		if err != nil {
+			fmt.Fprintf(pipe, "%d %s", statusOf(err), oneLine(err.Error()))
+		} else {
+			fmt.Fprint(pipe, readyText)
+		}
+		pipe.Close()
+		leaveCaller()
+	})
+}
+
+// leaveCaller lets go of the caller's folder and terminal. Until the mount
+// answers, fusermount3 may have had something to say there.
+func leaveCaller() {
+	if err := os.Chdir("/"); err != nil {
+		slog.Warn("the folder of the caller stays busy", "error", err)
+	}
+	if null, err := os.OpenFile(os.DevNull, os.O_WRONLY, 0); err == nil {
+		unix.Dup3(int(null.Fd()), int(os.Stderr.Fd()), 0)
+		null.Close()
+	}
+}
+
+// mountInBackground runs this command line again, in a session of its own, and
+// waits until that mount answers.
+func mountInBackground() error {
+	read, write, err := os.Pipe()
+	if err != nil {
+		return err
+	}
+	defer read.Close()
+	self, err := os.Executable()
+	if err != nil {
+		return err
+	}
+	null, err := os.OpenFile(os.DevNull, os.O_RDWR, 0)
+	if err != nil {
+		return err
+	}
+	defer null.Close()
+	child, err := os.StartProcess(self, os.Args, &os.ProcAttr{
+		Env:   append(os.Environ(), envReady+"=1"),
+		Files: []*os.File{null, null, os.Stderr, write},
+		Sys:   &syscall.SysProcAttr{Setsid: true},
+	})
+	write.Close()
+	if err != nil {
+		return fmt.Errorf("starting the mount in the background: %w", err)
+	}
+	answer, err := io.ReadAll(read)
+	if err == nil && string(answer) == readyText {
+		return child.Release()
+	}
+	state, err := child.Wait()
+	if err != nil {
+		return err
+	}
+	var status exitStatus
+	var text string
+	if _, err := fmt.Sscanf(string(answer), "%d", &status); err == nil {
+		_, text, _ = strings.Cut(string(answer), " ")
+		return withStatus(status, errors.New(text))
+	}
+	return fmt.Errorf("the background process ended with %v before the mount answered; --foreground shows more", state)
+}
+
+// statusOfMount maps what went wrong to an exit status.
+func statusOfMount(err error) exitStatus {
+	var source *fs.SourceError
+	var mount *fs.MountError
+	switch {
+	case errors.As(err, &source):
+		return statusBadInput
+	case errors.As(err, &mount):
+		switch mount.Why() {
+		case fs.ReasonMountpoint:
+			return statusMountPoint
+		case fs.ReasonNoFuse:
+			return statusNoFuse
+		case fs.ReasonNoFusermount:
+			return statusNoFusermount
+		case fs.ReasonNotPermitted:
+			return statusNotPermitted
+		case fs.ReasonMounted:
+			return statusMounted
+		case fs.ReasonNotMounted:
+			return statusNotMounted
+		case fs.ReasonBusy:
+			return statusUnmountBusy
+		}
+	}
+	return statusFailed
+}

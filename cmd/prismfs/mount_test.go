@@ -1,0 +1,310 @@
+package main
+
+import (
+	"bufio"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"prismfs/fs"
+)
+
+// needMounts skips where this user cannot mount.
+func needMounts(t *testing.T) {
+	t.Helper()
+	f, err := os.OpenFile("/dev/fuse", os.O_RDWR, 0)
+	if err != nil {
+		t.Skipf("FUSE is not available here: %v", err)
+	}
+	f.Close()
+}
+
+// packedImages returns a packed folder and an empty mount point. What is
+// mounted there at the end of the test is detached.
+func packedImages(t *testing.T) (packed, mountpoint string) {
+	t.Helper()
+	needMounts(t)
+	src, dst := writeImages(t, 4)
+	if status, _, stderr := call("pack", "--to", "l3", src, dst); status != statusOK {
+		t.Fatal(stderr)
+	}
+	mountpoint = t.TempDir()
+	t.Cleanup(func() {
+		for prismfs("umount", "--lazy", mountpoint).Run() == nil {
+		}
+	})
+	return dst, mountpoint
+}
+
+// output runs a command to its end and returns its exit status and all that it
+// printed.
+func output(t *testing.T, cmd *exec.Cmd) (exitStatus, string) {
+	t.Helper()
+	out, err := cmd.CombinedOutput()
+	if err != nil && cmd.ProcessState == nil {
+		t.Fatal(err)
+	}
+	return exitStatus(cmd.ProcessState.ExitCode()), string(out)
+}
+
+// cat reads a file of a mount in a process of its own: one that serves a mount
+// must not read it.
+func cat(t *testing.T, path string) string {
+	t.Helper()
+	out, err := exec.Command("cat", path).Output()
+	if err != nil {
+		t.Fatalf("cat %s: %v", path, err)
+	}
+	return string(out)
+}
+
+func isMounted(t *testing.T, mountpoint string) bool {
+	t.Helper()
+	info, err := os.ReadFile("/proc/self/mountinfo")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return strings.Contains(string(info), " "+mountpoint+" ")
+}
+
+// startInForeground mounts with -f and returns once the log says that the
+// mount answers.
+func startInForeground(t *testing.T, args ...string) *exec.Cmd {
+	t.Helper()
+	cmd := prismfs(append([]string{"mount", "-f"}, args...)...)
+	stderr, err := cmd.StderrPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { cmd.Process.Kill(); cmd.Wait() })
+	lines := bufio.NewScanner(stderr)
+	for lines.Scan() {
+		if strings.Contains(lines.Text(), "msg=mounted") {
+			go io.Copy(io.Discard, stderr)
+			return cmd
+		}
+	}
+	t.Fatalf("prismfs mount -f %v ended before it had mounted", args)
+	return nil
+}
+
+// within waits for a condition that another process brings about.
+func within(t *testing.T, what string, condition func() bool) {
+	t.Helper()
+	for deadline := time.Now().Add(30 * time.Second); !condition(); time.Sleep(10 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatalf("waited in vain: %s", what)
+		}
+	}
+}
+
+func TestMountInBackground(t *testing.T) {
+	packed, mnt := packedImages(t)
+	if status, out := output(t, prismfs("mount", "--view", "png", "--", packed, mnt)); status != statusOK {
+		t.Fatalf("mount: status %d: %s", status, out)
+	}
+	if png := cat(t, filepath.Join(mnt, "cat", "0.png")); !strings.HasPrefix(png, "\x89PNG") {
+		t.Errorf("0.png begins with %q", png[:8])
+	}
+	if cfg := cat(t, filepath.Join(mnt, ".prismfs", "config")); !strings.Contains(cfg, `"view": "png"`) || !strings.Contains(cfg, packed) {
+		t.Errorf("config is %s", cfg)
+	}
+	if views := cat(t, filepath.Join(mnt, ".prismfs", "views")); !strings.Contains(views, "chw") {
+		t.Errorf("views is %s", views)
+	}
+	if v := cat(t, filepath.Join(mnt, ".prismfs", "version")); !strings.Contains(v, "prismfs") {
+		t.Errorf("version is %s", v)
+	}
+	status, out := output(t, prismfs("mount", packed, mnt))
+	if status != statusMounted || !strings.Contains(out, "mounted there already") {
+		t.Errorf("a second mount: status %d: %s", status, out)
+	}
+	if status, out := output(t, prismfs("umount", mnt)); status != statusOK || isMounted(t, mnt) {
+		t.Errorf("umount: status %d: %s", status, out)
+	}
+	if status, out := output(t, prismfs("umount", mnt)); status != statusNotMounted {
+		t.Errorf("umount of nothing: status %d: %s", status, out)
+	}
+}
+
+func TestMountRefusals(t *testing.T) {
+	packed, mnt := packedImages(t)
+	full := t.TempDir()
+	writeFile(t, filepath.Join(full, "file"), nil)
+	for _, c := range []struct {
+		args   []string
+		env    string
+		status exitStatus
+		text   string
+	}{
+		{[]string{packed}, "", statusUsage, "2 arg"},
+		{[]string{"--view", "gif", packed, mnt}, "", statusUsage, "not a view term"},
+		{[]string{"--view", "png+chw", packed, mnt}, "", statusUsage, "chw"},
+		{[]string{"--cache", "lots", packed, mnt}, "", statusUsage, "--cache"},
+		{[]string{"--backend", "tpu", packed, mnt}, "", statusUsage, "--backend"},
+		{[]string{"--jobs", "0", packed, mnt}, "", statusUsage, "--jobs"},
+		{[]string{"--timeout", "-1s", packed, mnt}, "", statusUsage, "--timeout"},
+		{[]string{packed, mnt}, "PRISMFS_FORCE=magic", statusUsage, "PRISMFS_FORCE"},
+		{[]string{packed, mnt}, "PRISMFS_FAULT=register:0", statusUsage, "PRISMFS_FAULT"},
+		{[]string{filepath.Join(packed, "none"), mnt}, "", statusBadInput, "no such file"},
+		{[]string{filepath.Join(packed, "cat", "0.l3"), mnt}, "", statusBadInput, "0.l3"},
+		{[]string{packed, filepath.Join(mnt, "none")}, "", statusMountPoint, "mkdir"},
+		{[]string{packed, filepath.Join(full, "file")}, "", statusMountPoint, "no folder"},
+		{[]string{packed, full}, "", statusMountPoint, "not empty"},
+		{[]string{packed, packed}, "", statusMountPoint, "one in the other"},
+		{[]string{packed, filepath.Join(packed, "cat")}, "", statusMountPoint, "one in the other"},
+		{[]string{filepath.Join(packed, "cat"), packed}, "", statusMountPoint, "one in the other"},
+	} {
+		t.Run(strings.Join(c.args, " ")+c.env, func(t *testing.T) {
+			cmd := prismfs(append([]string{"mount"}, c.args...)...)
+			if c.env != "" {
+				cmd.Env = append(cmd.Env, c.env)
+			}
+			status, out := output(t, cmd)
+			if status != c.status || !strings.Contains(out, c.text) {
+				t.Errorf("status %d, want %d: %s", status, c.status, out)
+			}
+			if lines := strings.Count(out, "\n"); lines > 2 {
+				t.Errorf("%d lines for one error:\n%s", lines, out)
+			}
+		})
+	}
+	if isMounted(t, mnt) {
+		t.Error("a refused mount is there")
+	}
+}
+
+func TestMountOverFiles(t *testing.T) {
+	packed, _ := packedImages(t)
+	full := t.TempDir()
+	writeFile(t, filepath.Join(full, "file"), nil)
+	cmd := startInForeground(t, "--nonempty", packed, full)
+	if got := cat(t, filepath.Join(full, "dog", "1.npy")); !strings.HasPrefix(got, "\x93NUMPY") {
+		t.Errorf("1.npy begins with %q", got[:6])
+	}
+	if status, out := output(t, prismfs("umount", full)); status != statusOK {
+		t.Errorf("umount: status %d: %s", status, out)
+	}
+	if err := cmd.Wait(); err != nil {
+		t.Errorf("the unmounted daemon ended with %v", err)
+	}
+}
+
+func TestSignalUnmounts(t *testing.T) {
+	for _, signal := range []os.Signal{os.Interrupt, syscall.SIGTERM} {
+		packed, mnt := packedImages(t)
+		cmd := startInForeground(t, packed, mnt)
+		if err := cmd.Process.Signal(signal); err != nil {
+			t.Fatal(err)
+		}
+		if err := cmd.Wait(); err != nil || isMounted(t, mnt) {
+			t.Errorf("after %v the daemon ended with %v; mounted: %v", signal, err, isMounted(t, mnt))
+		}
+	}
+}
+
+// TestBusyMount: a mount with an open file survives the first signal, and is
+// detached by the second; the file stays readable until it is closed.
+func TestBusyMount(t *testing.T) {
+	packed, mnt := packedImages(t)
+	cmd := startInForeground(t, packed, mnt)
+	// The reader opens the file, tells us, and reads it when it is told to.
+	reader := exec.Command("sh", "-c", `exec 3<"$1"; echo open; read go; cat <&3 | wc -c`, "sh", filepath.Join(mnt, "cat", "0.npy"))
+	in, err := reader.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	out, err := reader.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := reader.Start(); err != nil {
+		t.Fatal(err)
+	}
+	defer reader.Process.Kill()
+	answers := bufio.NewScanner(out)
+	if !answers.Scan() || answers.Text() != "open" {
+		t.Fatalf("the reader says %q", answers.Text())
+	}
+	if status, text := output(t, prismfs("umount", mnt)); status != statusUnmountBusy || !strings.Contains(text, "--lazy") {
+		t.Errorf("umount of a busy mount: status %d: %s", status, text)
+	}
+	if err := cmd.Process.Signal(syscall.SIGTERM); err != nil {
+		t.Fatal(err)
+	}
+	within(t, "the daemon says that the mount is busy", func() bool {
+		return strings.Contains(cat(t, filepath.Join(mnt, ".prismfs", "log")), "a second signal detaches it")
+	})
+	if err := cmd.Process.Signal(syscall.SIGTERM); err != nil {
+		t.Fatal(err)
+	}
+	within(t, "the mount vanishes", func() bool { return !isMounted(t, mnt) })
+	if _, err := in.Write([]byte("go\n")); err != nil {
+		t.Fatal(err)
+	}
+	if !answers.Scan() || strings.TrimSpace(answers.Text()) != "3728" { // a header of 128 bytes and 40 × 30 × 3
+		t.Errorf("the reader got %q bytes from the detached mount", answers.Text())
+	}
+	if err := reader.Wait(); err != nil {
+		t.Error(err)
+	}
+	if err := cmd.Wait(); err != nil {
+		t.Errorf("the daemon ended with %v", err)
+	}
+}
+
+// TestDeadMountIsCleared: after a kill, readers are told, and the next mount
+// needs no cleaning up by hand.
+func TestDeadMountIsCleared(t *testing.T) {
+	packed, mnt := packedImages(t)
+	cmd := startInForeground(t, packed, mnt)
+	if err := cmd.Process.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	cmd.Wait()
+	if out, err := exec.Command("cat", filepath.Join(mnt, "cat", "0.npy")).CombinedOutput(); err == nil || !strings.Contains(string(out), "not connected") {
+		t.Fatalf("reading a dead mount: %v, %s", err, out)
+	}
+	if status, out := output(t, prismfs("mount", packed, mnt)); status != statusOK {
+		t.Fatalf("mount over a dead one: status %d: %s", status, out)
+	}
+	if got := cat(t, filepath.Join(mnt, "cat", "0.npy")); len(got) != 3728 {
+		t.Errorf("0.npy has %d bytes", len(got))
+	}
+}
+
+func TestByteSizeFlag(t *testing.T) {
+	for text, want := range map[string]byteSize{"4GiB": 4 << 30, "64MiB": 64 << 20, "1000": 1000, "1MB": 1e6, "1.5KiB": 1536} {
+		var b byteSize
+		if err := b.Set(text); err != nil || b != want {
+			t.Errorf("%s is %d, %v", text, b, err)
+		}
+	}
+	for _, text := range []string{"", "0", "-1", "x", "4 elephants", "99999999999TiB"} {
+		var b byteSize
+		if err := b.Set(text); err == nil {
+			t.Errorf("%q is %d", text, b)
+		}
+	}
+}
+
+func TestKernelOptions(t *testing.T) {
+	f := mountFlags{options: []string{"ro,_netdev,x-systemd.automount,noexec", "allow_other,nofail"}}
+	if got := f.kernelOptions(); len(got) != 1 || got[0] != "noexec" || !f.allowOther {
+		t.Errorf("kernel options %v, allow other %v", got, f.allowOther)
+	}
+	if _, err := (&mountFlags{view: "npy", backend: "cpu", jobs: 1}).mountOptions("a", "b"); err != nil {
+		t.Error(err)
+	}
+	if fs.DefaultView.String() != "npy" {
+		t.Errorf("the default view is %v", fs.DefaultView)
+	}
+}

@@ -1,0 +1,188 @@
+package main
+
+import (
+	"encoding/json"
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"prismfs/internal/testfiles"
+	"prismfs/pack"
+)
+
+func TestPackPrintsSumsThatAddUp(t *testing.T) {
+	src, dst := writeImages(t, 3)
+	writeFile(t, filepath.Join(src, "notes.txt"), []byte("notes"))
+	writeFile(t, filepath.Join(src, "cat", "lat\xe9\n.jpg"), nil)
+	status, stdout, _ := call("pack", "--to", "l3", src, dst)
+	if status != statusSomeBad || !strings.Contains(stdout, "5 files = 3 packed + 1 passed through + 1 refused\n") ||
+		!strings.Contains(stdout, `refused "cat/lat\xe9\n.jpg": the file is empty`) {
+		t.Errorf("status %d:\n%s", status, stdout)
+	}
+	status, stdout, _ = call("pack", "--to", "l3", "--json", "--allow-refused", src, dst)
+	var s pack.Summary
+	if err := json.Unmarshal([]byte(stdout), &s); err != nil || status != statusOK {
+		t.Fatalf("status %d, %v:\n%s", status, err, stdout)
+	}
+	if s.FilesIn != 5 || s.Converted.Files != 3 || s.Passed.Files != 1 || len(s.Refused) != 1 || s.AlreadyThere != 4 || !s.Finished {
+		t.Errorf("%+v", s)
+	}
+}
+
+func TestInspectVerifyUnpack(t *testing.T) {
+	src, dst := writeImages(t, 3)
+	if status, _, stderr := call("pack", "--to", "l3", src, dst); status != statusOK {
+		t.Fatal(stderr)
+	}
+	for args, part := range map[string]string{
+		"inspect " + dst + "/dog/1.l3":    "label           1\n",
+		"inspect " + dst:                  "shape           3 of 30×40×3 uint8\n",
+		"verify " + dst:                   "3 samples = 3 good + 0 bad",
+		"verify  " + dst:                  "source decoder: image/png",
+		"unpack " + dst + " " + dst + "2": "3 files = 3 unpacked + 0 passed through + 0 refused\n",
+	} {
+		if status, stdout, stderr := call(strings.Fields(args)...); status != statusOK || !strings.Contains(stdout, part) {
+			t.Errorf("%s: status %d, output lacks %q:\n%s%s", args, status, part, stdout, stderr)
+		}
+	}
+	if _, err := os.Stat(filepath.Join(dst+"2", "dog", "1.png")); err != nil {
+		t.Error(err)
+	}
+	writeFile(t, filepath.Join(dst, "cat", "0.l3"), []byte("LLL2 and no more"))
+	status, stdout, _ := call("verify", "--json", dst)
+	var v pack.Verification
+	if err := json.Unmarshal([]byte(stdout), &v); err != nil || status != statusSomeBad {
+		t.Fatalf("status %d, %v:\n%s", status, err, stdout)
+	}
+	if v.Samples != 3 || v.Good != 2 || len(v.Bad) != 1 || v.Bad[0].Path != "cat/0.l3" {
+		t.Errorf("%+v", v)
+	}
+	status, stdout, _ = call("inspect", "--json", dst)
+	var r pack.Report
+	if err := json.Unmarshal([]byte(stdout), &r); err != nil || status != statusSomeBad || r.Tree == nil || r.Tree.Samples != 2 {
+		t.Errorf("status %d, %v:\n%s", status, err, stdout)
+	}
+}
+
+func TestLogFile(t *testing.T) {
+	src, dst := writeImages(t, 1)
+	log := filepath.Join(t.TempDir(), "log")
+	jpeg, err := os.ReadFile(testfiles.Shared(t, "cases/files/c30_411.jpg"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	writeFile(t, filepath.Join(src, "cat", "photo.jpg"), jpeg)
+	status, stdout, stderr := call("--log-file", log, "--log-format", "json", "pack", "--to", "l3", src, dst)
+	data, err := os.ReadFile(log)
+	if err != nil || status != statusOK || stderr != "" {
+		t.Fatalf("status %d, %v, %s", status, err, stderr)
+	}
+	var line struct{ Level, Msg string }
+	if err := json.Unmarshal(data, &line); err != nil || line.Level != "WARN" || !strings.Contains(line.Msg, "times larger as L3") {
+		t.Errorf("%v: %s", err, data)
+	}
+	if !strings.Contains(stdout, "note: JPEG images became ") {
+		t.Errorf("nothing is said about the growth:\n%s", stdout)
+	}
+}
+
+// entries counts the files of a destination by what they are.
+func entries(t *testing.T, dst string) (outputs, partial, markers int) {
+	t.Helper()
+	err := filepath.WalkDir(dst, func(path string, e fs.DirEntry, err error) error {
+		switch {
+		case errors.Is(err, fs.ErrNotExist):
+		case err != nil:
+			return err
+		case e.Name() == pack.Marker:
+			markers++
+		case strings.HasSuffix(path, pack.Suffix):
+			outputs++
+		case !e.IsDir():
+			partial++
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return outputs, partial, markers
+}
+
+// signalMidway starts a pack of n images and sends the signal when the first
+// outputs are there. It returns the ended process's state.
+func signalMidway(t *testing.T, src, dst string, sig syscall.Signal) *os.ProcessState {
+	t.Helper()
+	cmd := prismfs("pack", "--to", "l3", "--jobs", "1", src, dst)
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	for {
+		if outputs, _, _ := entries(t, dst); outputs > 3 {
+			break
+		}
+		time.Sleep(2 * time.Millisecond)
+	}
+	cmd.Process.Signal(sig)
+	cmd.Wait()
+	return cmd.ProcessState
+}
+
+func TestSignals(t *testing.T) {
+	const n = 300
+	for _, sig := range []syscall.Signal{syscall.SIGINT, syscall.SIGTERM, syscall.SIGKILL} {
+		t.Run(sig.String(), func(t *testing.T) {
+			src, dst := writeImages(t, n)
+			state := signalMidway(t, src, dst, sig)
+			outputs, partial, markers := entries(t, dst)
+			if outputs >= n {
+				t.Skip("the run had ended before the signal came")
+			}
+			killed := sig == syscall.SIGKILL
+			if !killed && (state.ExitCode() != int(statusInterrupted) || partial+markers != 0) {
+				t.Errorf("%v left %d outputs, %d partial ones, %d markers", state, outputs, partial, markers)
+			}
+			if killed && markers != 1 {
+				t.Errorf("a killed run left %d markers", markers)
+			}
+			status, stdout, stderr := call("pack", "--to", "l3", "--json", src, dst)
+			var s pack.Summary
+			if err := json.Unmarshal([]byte(stdout), &s); err != nil || status != statusOK {
+				t.Fatalf("status %d, %v: %s", status, err, stderr)
+			}
+			if s.Converted.Files != n || s.AlreadyThere != outputs || s.Replaced != 0 {
+				t.Errorf("after %d outputs the next run found %d, and replaced %d", outputs, s.AlreadyThere, s.Replaced)
+			}
+			if outputs, partial, markers := entries(t, dst); outputs != n || partial+markers != 0 {
+				t.Errorf("%d outputs, %d partial ones, %d markers", outputs, partial, markers)
+			}
+			if status, stdout, _ := call("verify", dst); status != statusOK {
+				t.Errorf("status %d:\n%s", status, stdout)
+			}
+		})
+	}
+}
+
+// A decompression bomb costs no memory in the whole process.
+func TestBombMemory(t *testing.T) {
+	bomb, err := os.ReadFile(testfiles.Shared(t, "cases/files/c51_bomb_20000x20000.png"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	src, dst := writeImages(t, 2)
+	writeFile(t, filepath.Join(src, "cat", "bomb.png"), bomb)
+	cmd := prismfs("pack", "--to", "l3", src, dst)
+	out, err := cmd.Output()
+	if cmd.ProcessState.ExitCode() != int(statusSomeBad) || !strings.Contains(string(out), "2 packed + 0 passed through + 1 refused") {
+		t.Fatalf("%v:\n%s", err, out)
+	}
+	const limitKiB = 200 << 10
+	if used := cmd.ProcessState.SysUsage().(*syscall.Rusage).Maxrss; used > limitKiB {
+		t.Errorf("%d KiB were resident", used)
+	}
+}

@@ -1,0 +1,38 @@
+package main
+
+import (
+	"github.com/spf13/cobra"
+
+	"prismfs/pack"
+)
+
+func newUnpackCommand() *cobra.Command {
+	var asJSON, allowRefused bool
+	var opt pack.UnpackOptions
+	cmd := &cobra.Command{
+		Use:   "unpack SRC DST",
+		Short: "Restore images from L3 files",
+		Long: `Restore images from the L3 files of folder SRC into folder DST: PNG, or .npy for
+what PNG cannot hold and for what was a .npy. img.l3 becomes img.png. Other files
+are copied. A file that exists and holds something else is not replaced unless
+--force is given.`,
+		Example: "  prismfs unpack photos.l3 restored",
+		Args:    cobra.ExactArgs(2),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if opt.Jobs < 0 {
+				return usageError("--jobs %d: it takes one job at least", opt.Jobs)
+			}
+			bar := newProgress(cmd, "unpacking")
+			opt.Progress = bar.update
+			summary, err := pack.Unpack(cmd.Context(), args[0], args[1], opt)
+			bar.finish()
+			return report(cmd, summary, err, "unpacked", asJSON, allowRefused)
+		},
+	}
+	flags := cmd.Flags()
+	flags.IntVarP(&opt.Jobs, "jobs", "j", 0, "images to restore at a time (default: the number of processors)")
+	flags.BoolVar(&opt.Force, "force", false, "replace existing files")
+	flags.BoolVar(&allowRefused, "allow-refused", false, "exit with status 0 although files were refused")
+	flags.BoolVar(&asJSON, "json", false, "print the summary as JSON")
+	return cmd
+}

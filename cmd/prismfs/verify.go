@@ -1,0 +1,66 @@
+package main
+
+import (
+	"io"
+
+	"github.com/spf13/cobra"
+
+	"prismfs/pack"
+)
+
+func newVerifyCommand() *cobra.Command {
+	var asJSON bool
+	var opt pack.VerifyOptions
+	cmd := &cobra.Command{
+		Use:   "verify PATH",
+		Short: "Decode every L3 file and check every checksum",
+		Long: `Decode the L3 file PATH, or every one in the folder PATH, and check every
+checksum. Bad files are listed, and the exit status is 1 then. Also printed is
+which library, and version, the pixels were decoded by when they were packed.`,
+		Args: cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if opt.Jobs < 0 {
+				return usageError("--jobs %d: it takes one job at least", opt.Jobs)
+			}
+			bar := newProgress(cmd, "verifying")
+			opt.Progress = bar.update
+			v, err := pack.Verify(cmd.Context(), args[0], opt)
+			bar.finish()
+			if err != nil {
+				return packageError(err)
+			}
+			if asJSON {
+				err = printJSON(cmd.OutOrStdout(), v)
+			} else {
+				err = printVerification(cmd.OutOrStdout(), v)
+			}
+			if err == nil && len(v.Bad) > 0 {
+				return exitWith(statusSomeBad)
+			}
+			return err
+		},
+	}
+	flags := cmd.Flags()
+	flags.IntVarP(&opt.Jobs, "jobs", "j", 0, "files to decode at a time (default: the number of processors)")
+	flags.BoolVar(&asJSON, "json", false, "print JSON")
+	return cmd
+}
+
+func printVerification(w io.Writer, v *pack.Verification) error {
+	p := &printer{w: w}
+	for _, b := range v.Bad {
+		p.line("bad %s: %s", pack.Printable(b.Path), oneLine(b.Reason))
+	}
+	p.line("%d samples = %d good + %d bad; %d other files not looked into", v.Samples, v.Good, len(v.Bad), v.OtherFiles)
+	p.line("%s decoded from %s in %.1f s", size(v.RawBytes), size(v.FileBytes), v.Seconds)
+	if v.WithoutCRC > 0 {
+		p.line("%d of the good ones are of the published format, which has no checksums: they are whole and consistent, no more is known", v.WithoutCRC)
+	}
+	for _, d := range v.SourceDecoders {
+		p.line("source decoder: %s, %d samples", pack.Printable(d.Name), d.Samples)
+	}
+	if v.Unfinished {
+		p.line("unfinished: a run of pack is writing here, or was killed: run it again to go on")
+	}
+	return p.err
+}

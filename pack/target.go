@@ -1,0 +1,247 @@
+package pack
+
+import (
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"strings"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// Marker is the name of the file that stands in a destination while a run
+// writes there, and stays after a run that was killed. It is locked by the run
+// that owns it.
+const Marker = ".prismfs-pack"
+
+// tempPrefix begins the names of outputs that are not finished.
+const tempPrefix = ".prismfs-tmp-"
+
+const markerText = `prismfs is writing into this folder, or was killed before it had finished.
+Run the same command again to go on. This file goes away when the work is done.
+`
+
+// ErrSource says that a source cannot be used, ErrDestination that a
+// destination cannot.
+var (
+	ErrSource      = errors.New("source not usable")
+	ErrDestination = errors.New("destination not usable")
+)
+
+// A target is the folder that a run writes to. Writes cannot leave it, whatever
+// links lie in it.
+type target struct {
+	path   string
+	root   *os.Root
+	marker *os.File
+	// unclean: an earlier run did not end in order, so that its outputs may
+	// not have reached the disk before a crash of the machine.
+	unclean bool
+}
+
+// openTarget makes the folder dst where it is missing, locks it and clears away
+// what a killed run left. Close must be called.
+func openTarget(dst string) (*target, error) {
+	if err := os.MkdirAll(dst, 0o777); err != nil {
+		return nil, fmt.Errorf("%w: making it: %w", ErrDestination, err)
+	}
+	root, err := os.OpenRoot(dst)
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrDestination, err)
+	}
+	t := &target{path: dst, root: root}
+	if err := t.mark(); err != nil {
+		root.Close()
+		return nil, fmt.Errorf("%w: %w", ErrDestination, err)
+	}
+	if t.unclean {
+		if err := t.clear(); err != nil {
+			t.marker.Close()
+			root.Close()
+			return nil, fmt.Errorf("%w: clearing what a killed run left: %w", ErrDestination, err)
+		}
+	}
+	return t, nil
+}
+
+// mark makes the marker and locks it.
+func (t *target) mark() error {
+	for {
+		_, err := t.root.Lstat(Marker)
+		t.unclean = err == nil
+		f, err := t.root.OpenFile(Marker, os.O_CREATE|os.O_RDWR, 0o666)
+		if err != nil {
+			return fmt.Errorf("it cannot be written to: %w", err)
+		}
+		err = unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB)
+		if errors.Is(err, unix.EWOULDBLOCK) {
+			f.Close()
+			return fmt.Errorf("another run of prismfs is writing to %s: wait for it, or end it", Printable(t.path))
+		}
+		// Other errors come from file systems without locks: go on without.
+		mine, err1 := f.Stat()
+		there, err2 := t.root.Lstat(Marker)
+		if err1 != nil || err2 != nil || !os.SameFile(mine, there) {
+			// A run that has just ended took its marker away between our
+			// opening and locking it.
+			f.Close()
+			continue
+		}
+		t.marker = f
+		if !t.unclean {
+			_, err = f.WriteString(markerText)
+			return err
+		}
+		return nil
+	}
+}
+
+// clear removes the unfinished outputs of a run that was killed.
+func (t *target) clear() error {
+	return fs.WalkDir(t.root.FS(), ".", func(path string, e fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		if e.Type().IsRegular() && strings.HasPrefix(e.Name(), tempPrefix) {
+			return t.root.Remove(path)
+		}
+		return nil
+	})
+}
+
+// close ends a run in order: all outputs are brought to the disk, then the
+// marker goes.
+func (t *target) close() error {
+	err := unix.Syncfs(int(t.marker.Fd()))
+	if err == nil {
+		err = t.root.Remove(Marker)
+	}
+	t.marker.Close()
+	t.root.Close()
+	if err != nil {
+		return fmt.Errorf("ending the run in %s: %w", Printable(t.path), err)
+	}
+	return nil
+}
+
+// mkdir makes a folder like one of the source, whose parent has been made.
+// Its owner can write to it whatever the source allows, else nothing could be
+// put there.
+func (t *target) mkdir(path string, mode fs.FileMode) error {
+	err := t.root.Mkdir(path, mode.Perm()|0o700)
+	if errors.Is(err, fs.ErrExist) {
+		info, err := t.root.Stat(path)
+		if err == nil && !info.IsDir() {
+			err = &fs.PathError{Op: "mkdir", Path: path, Err: syscall.ENOTDIR}
+		}
+		return err
+	}
+	return err
+}
+
+// A pending output has no name yet.
+type pending struct {
+	*os.File
+	t    *target
+	temp string
+}
+
+// create begins an output in folder dir of the target.
+func (t *target) create(dir string) (*pending, error) {
+	temp := tempPrefix + rand.Text()
+	if dir != "" {
+		temp = dir + "/" + temp
+	}
+	f, err := t.root.OpenFile(temp, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
+	if err != nil {
+		return nil, err
+	}
+	return &pending{File: f, t: t, temp: temp}, nil
+}
+
+// discard removes the output; after a commit it does nothing.
+func (p *pending) discard() {
+	if p.temp != "" {
+		p.Close()
+		p.t.root.Remove(p.temp)
+	}
+}
+
+// commit gives the output its name, the permissions and the time of the
+// source. An existing file of that name is replaced only if replace is set,
+// else the error is fs.ErrExist.
+func (p *pending) commit(path string, source fs.FileInfo, replace bool) error {
+	if err := p.Chmod(source.Mode().Perm()); err != nil {
+		return err
+	}
+	if err := p.Close(); err != nil {
+		return err
+	}
+	if err := p.t.root.Chtimes(p.temp, time.Time{}, source.ModTime()); err != nil {
+		return err
+	}
+	if err := p.rename(path, replace); err != nil {
+		return err
+	}
+	p.temp = ""
+	return nil
+}
+
+func (p *pending) rename(path string, replace bool) error {
+	if replace {
+		return p.t.root.Rename(p.temp, path)
+	}
+	// A link fails where the name exists, a renaming does not.
+	err := p.t.root.Link(p.temp, path)
+	switch {
+	case err == nil:
+		return p.t.root.Remove(p.temp)
+	case errors.Is(err, fs.ErrExist), errors.Is(err, syscall.ENAMETOOLONG):
+		return err
+	}
+	// The file system has no hard links.
+	if _, err := p.t.root.Lstat(path); err == nil {
+		return &fs.PathError{Op: "rename", Path: path, Err: fs.ErrExist}
+	}
+	return p.t.root.Rename(p.temp, path)
+}
+
+// writeOutput writes a file of the destination.
+func writeOutput(t *target, dir, path string, data []byte, info fs.FileInfo, replace bool, o outcome) (outcome, error) {
+	p, err := t.create(dir)
+	if err != nil {
+		return outcome{}, fmt.Errorf("writing to the destination: %w", err)
+	}
+	defer p.discard()
+	if _, err := p.Write(data); err != nil {
+		return outcome{}, fmt.Errorf("writing to the destination: %w", err)
+	}
+	return commit(p, path, info, replace, o)
+}
+
+// commit names a finished output. A name that the destination cannot hold is
+// a refusal, any other failure ends the run.
+func commit(p *pending, path string, info fs.FileInfo, replace bool, o outcome) (outcome, error) {
+	err := p.commit(path, info, replace)
+	switch {
+	case err == nil:
+		o.replaced = replace
+		return o, nil
+	case errors.Is(err, fs.ErrExist):
+		return refusal("a file of the name " + Printable(path) + " has just appeared in the destination"), nil
+	case costsOnlyItself(err):
+		return refusal(fmt.Sprintf("the destination cannot hold the name %s: %v", Printable(path), err)), nil
+	}
+	return outcome{}, fmt.Errorf("writing to the destination: %w", err)
+}
+
+// costsOnlyItself tells whether a failure to write concerns one output and
+// not the destination as a whole: a name that its file system cannot hold.
+func costsOnlyItself(err error) bool {
+	return errors.Is(err, syscall.ENAMETOOLONG) || errors.Is(err, syscall.EILSEQ) ||
+		errors.Is(err, syscall.EINVAL) || errors.Is(err, fs.ErrExist)
+}

@@ -1,0 +1,210 @@
+package pack
+
+import (
+	"context"
+	"io/fs"
+	"os"
+	"runtime"
+	"sort"
+	"strings"
+	"sync"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"prismfs/l3"
+)
+
+// VerifyOptions say how Verify works. The zero value is good.
+type VerifyOptions struct {
+	Jobs int // files at a time; 0: as many as there are processors
+	// Progress, unless nil, is called after every sample, never twice at once.
+	// The total is 0 until it is known.
+	Progress func(done, total int)
+}
+
+// A Verification is the result of Verify: Samples = Good + len(Bad) counts
+// files by the suffix of L3 (or the one file given), and what could not be
+// entered.
+type Verification struct {
+	Path           string    `json:"path"`
+	Samples        int       `json:"samples"`
+	Good           int       `json:"good"`
+	WithoutCRC     int       `json:"good_without_checksums"` // published files: they are complete and consistent
+	OtherFiles     int       `json:"other_files"`            // not looked into
+	FileBytes      int64     `json:"file_bytes"`
+	RawBytes       int64     `json:"raw_bytes"`
+	SourceDecoders []Count   `json:"source_decoders"` // which library, and version, the pixels came from
+	Unfinished     bool      `json:"unfinished"`      // Marker is there: a run is writing or was killed
+	Bad            []Refusal `json:"bad"`             // ordered by path
+	Seconds        float64   `json:"seconds"`
+}
+
+// Verify decodes the L3 file at path, or every one in the folder, and checks
+// every checksum. Files that are bad are listed in the result and are no
+// error; errors are those of the path or the context.
+func Verify(ctx context.Context, path string, opt VerifyOptions) (*Verification, error) {
+	resolved, info, err := statSource(path)
+	if err != nil {
+		return nil, err
+	}
+	if opt.Jobs <= 0 {
+		opt.Jobs = runtime.GOMAXPROCS(0)
+	}
+	v := &verifier{
+		result:   &Verification{Path: path, Bad: []Refusal{}},
+		progress: opt.Progress,
+		decoders: map[string]int{},
+	}
+	start := time.Now()
+	if info.IsDir() {
+		v.result.Unfinished = unfinished(resolved)
+		err = v.tree(ctx, resolved, opt.Jobs)
+	} else {
+		v.check(l3.NewDecoder(l3.Limits{}), &scratch{}, "", resolved, path)
+	}
+	if err != nil {
+		return nil, sourceError(err)
+	}
+	v.result.SourceDecoders = counts(v.decoders)
+	sort.Slice(v.result.Bad, func(i, j int) bool { return v.result.Bad[i].Path < v.result.Bad[j].Path })
+	v.result.Seconds = time.Since(start).Seconds()
+	return v.result, nil
+}
+
+type verifier struct {
+	mu       sync.Mutex
+	result   *Verification
+	decoders map[string]int
+	progress func(done, total int)
+	total    int // of samples, once they are counted
+}
+
+// scratch is memory that a job reuses.
+type scratch struct{ file, pixels []byte }
+
+// tree verifies all samples of a folder with several jobs.
+func (v *verifier) tree(ctx context.Context, root string, jobs int) error {
+	paths := make(chan string, 4*jobs)
+	group, ctx := errgroup.WithContext(ctx)
+	if v.progress != nil {
+		group.Go(func() error { return v.count(ctx, root) })
+	}
+	group.Go(func() error {
+		defer close(paths)
+		return walk(ctx, root, func(d *directory) error { return v.enqueue(ctx, d, paths) })
+	})
+	for range jobs {
+		group.Go(func() error {
+			decoder, mem := l3.NewDecoder(l3.Limits{}), &scratch{}
+			for path := range paths {
+				if err := ctx.Err(); err != nil {
+					return err
+				}
+				v.check(decoder, mem, root, path, path)
+			}
+			return nil
+		})
+	}
+	return group.Wait()
+}
+
+// count finds the number of samples, for the progress.
+func (v *verifier) count(ctx context.Context, root string) error {
+	n := 0
+	err := walk(ctx, root, func(d *directory) error {
+		n += len(withoutMarker(d.refused))
+		for _, name := range d.files {
+			if strings.HasSuffix(name, Suffix) {
+				n++
+			}
+		}
+		return nil
+	})
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	v.total = n
+	return err
+}
+
+// enqueue hands out the samples of a folder.
+func (v *verifier) enqueue(ctx context.Context, d *directory, paths chan<- string) error {
+	for _, r := range withoutMarker(d.refused) {
+		v.bad(r.Path, r.Reason)
+	}
+	for _, name := range d.files {
+		if !strings.HasSuffix(name, Suffix) {
+			v.mu.Lock()
+			v.result.OtherFiles++
+			v.mu.Unlock()
+			continue
+		}
+		select {
+		case paths <- d.join(name):
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+	return nil
+}
+
+// check verifies the file at root/path and reports it under the name shown.
+func (v *verifier) check(decoder *l3.Decoder, mem *scratch, root, path, shown string) {
+	info, err := decodeFile(decoder, mem, root, path)
+	if err != nil {
+		v.bad(shown, reasonOf(err))
+		return
+	}
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	r := v.result
+	r.Samples++
+	r.Good++
+	r.FileBytes += info.FileBytes
+	r.RawBytes += info.Shape.Bytes()
+	if !info.HasPixelCRC {
+		r.WithoutCRC++
+	}
+	v.decoders[decoderName(info)]++
+	v.step()
+}
+
+func (v *verifier) bad(path, reason string) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	v.result.Samples++
+	v.result.Bad = append(v.result.Bad, Refusal{path, reason})
+	v.step()
+}
+
+func (v *verifier) step() {
+	if v.progress != nil {
+		v.progress(v.result.Samples, v.total)
+	}
+}
+
+// decodeFile reads and decodes an L3 file.
+func decodeFile(decoder *l3.Decoder, mem *scratch, root, path string) (l3.Info, error) {
+	f, stat, err := openRegular(root, path)
+	if err != nil {
+		return l3.Info{}, err
+	}
+	defer f.Close()
+	return decodeOpen(decoder, mem, f, stat)
+}
+
+// decodeOpen decodes an open L3 file into mem.pixels. The head is read first,
+// so that what is no L3 file is not read at all.
+func decodeOpen(decoder *l3.Decoder, mem *scratch, f *os.File, stat fs.FileInfo) (l3.Info, error) {
+	if _, err := l3.ReadInfo(f, stat.Size(), l3.Limits{}); err != nil {
+		return l3.Info{}, err
+	}
+	data, err := readWhole(f, stat, mem.file)
+	mem.file = data
+	if err != nil {
+		return l3.Info{}, err
+	}
+	info, pixels, err := decodeL3(decoder, data, mem.pixels)
+	mem.pixels = pixels
+	return info, err
+}
