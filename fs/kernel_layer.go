@@ -79,13 +79,14 @@ const (
 	opStatfs
 	opLseek
 	opAccess
+	opIoctl   // Python's open() asks every file whether it is a terminal
 	opRefused // anything that would change the file system
 	numOperations
 )
 
 var operationNames = [numOperations]string{
 	"lookup", "forget", "getattr", "open", "read", "release", "opendir", "readdir", "releasedir",
-	"getxattr", "listxattr", "statfs", "lseek", "access", "refused",
+	"getxattr", "listxattr", "statfs", "lseek", "access", "ioctl", "refused",
 }
 
 func (l *kernelLayer) count(op operation) { l.requests[op].Add(1) }
@@ -162,4 +163,9 @@ func (l *kernelLayer) Lseek(cancel <-chan struct{}, in *fuse.LseekIn, out *fuse.
 func (l *kernelLayer) Access(cancel <-chan struct{}, in *fuse.AccessIn) fuse.Status {
 	l.count(opAccess)
 	return l.RawFileSystem.Access(cancel, in)
+}
+
+func (l *kernelLayer) Ioctl(cancel <-chan struct{}, in *fuse.IoctlIn, inbuf []byte, out *fuse.IoctlOut, outbuf []byte) fuse.Status {
+	l.count(opIoctl)
+	return l.RawFileSystem.Ioctl(cancel, in, inbuf, out, outbuf)
 }
