@@ -73,6 +73,9 @@ the list, MOUNTPOINT/.prismfs/stats the counters.`,
 				return err
 			}
 			if os.Getenv(envReady) != "" {
+				if !cmd.Flags().Changed("log-file") {
+					opt.Logger = warningsOnly(os.Stderr)
+				}
 				return serveInBackground(opt)
 			}
 			if f.foreground {
@@ -191,6 +194,13 @@ const (
 	readyFD   = 3
 	readyText = "ready"
 )
+
+// warningsOnly returns the logger of a background process without a log file:
+// the terminal is told what is wrong until the mount answers, and the rest
+// stands in .prismfs/log.
+func warningsOnly(w io.Writer) *slog.Logger {
+	return slog.New(slog.NewTextHandler(w, &slog.HandlerOptions{Level: slog.LevelWarn}))
+}
 
 // serveInBackground is serve in the process that mountInBackground starts: it
 // says on the pipe how the mount went, and keeps no folder busy.

@@ -108,8 +108,11 @@ func within(t *testing.T, what string, condition func() bool) {
 
 func TestMountInBackground(t *testing.T) {
 	packed, mnt := packedImages(t)
-	if status, out := output(t, prismfs("mount", "--view", "png", "--", packed, mnt)); status != statusOK {
-		t.Fatalf("mount: status %d: %s", status, out)
+	if status, out := output(t, prismfs("mount", "--view", "png", "--", packed, mnt)); status != statusOK || out != "" {
+		t.Fatalf("mount: status %d, want 0 and no word: %s", status, out)
+	}
+	if log := cat(t, filepath.Join(mnt, ".prismfs", "log")); !strings.Contains(log, "msg=mounted") {
+		t.Errorf("the log is %q", log)
 	}
 	if png := cat(t, filepath.Join(mnt, "cat", "0.png")); !strings.HasPrefix(png, "\x89PNG") {
 		t.Errorf("0.png begins with %q", png[:8])
