@@ -1,0 +1,53 @@
+# prismfs: build, demo, tests. `make help` lists the targets.
+SHELL := bash
+.SHELLFLAGS := -euo pipefail -c
+.DEFAULT_GOAL := build
+
+GO      ?= go
+# Debian's Python, which has Debian's torch; another python3 may come first in PATH.
+PYTHON  ?= /usr/bin/python3
+PREFIX  ?= /usr/local
+DESTDIR ?=
+# Time for each fuzz target of `make fuzz`, and of `make test`.
+FUZZTIME      ?= 60s
+TEST_FUZZTIME ?= 10s
+
+export PYTHON
+
+.PHONY: help setup build install demo test bench lint fuzz clean
+
+help: ## this list
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+setup: ## install what is missing (Debian, as root), or say what to install
+	@scripts/setup
+
+# The version that the command prints is Go's stamp of the git tag and revision.
+build: ## bin/prismfs
+	$(GO) build -trimpath -o bin/prismfs ./cmd/prismfs
+
+install: build ## into PREFIX (/usr/local), below DESTDIR
+	install -D -m 755 bin/prismfs '$(DESTDIR)$(PREFIX)/bin/prismfs'
+	install -D -m 644 LICENSE '$(DESTDIR)$(PREFIX)/share/doc/prismfs/LICENSE'
+	install -D -m 644 NOTICE '$(DESTDIR)$(PREFIX)/share/doc/prismfs/NOTICE'
+
+demo: setup build ## pack sample images, mount them, read them with PyTorch
+	@scripts/demo
+
+test: setup lint ## lint, every test, a short fuzz of every fuzz target
+	@$(GO) run ./scripts/testrun -fuzztime '$(TEST_FUZZTIME)'
+
+bench: setup build ## speed of the mount beside tmpfs and beside PNG files, in one run
+	@$(PYTHON) -B benchmarks/run
+
+lint: ## gofmt, go vet, staticcheck
+	@unformatted=$$(gofmt -l .); \
+	  [ -z "$$unformatted" ] || { echo "gofmt would change:"; echo "$$unformatted"; exit 1; }
+	$(GO) vet ./...
+	$(GO) tool staticcheck ./...
+
+fuzz: ## every fuzz target for FUZZTIME (60s)
+	@$(GO) run ./scripts/testrun -only fuzz -fuzztime '$(FUZZTIME)'
+
+clean: ## remove bin/
+	rm -rf bin

@@ -1,0 +1,206 @@
+// Command testrun runs the tests of the project the way that `make test` and
+// continuous integration want them: in legs (plain, with the race detector, on
+// one processor, through a real mount, fuzzing), with the time of each package,
+// the output of what failed, what was skipped and why, and a last line that
+// counts. Its exit status is 0 only if something was tested and nothing failed.
+package main
+
+import (
+	"bytes"
+	"errors"
+	"flag"
+	"fmt"
+	"os"
+	"os/exec"
+	"slices"
+	"strings"
+	"time"
+)
+
+// concurrent packages run under the race detector, and once more on one
+// processor, where some races show that two processors hide.
+var concurrent = []string{"cache", "dataset", "fs", "gpudecode", "pack"}
+
+// mounting packages keep both processors busy by themselves and run alone.
+var mounting = []string{"integration"}
+
+// packageTimeout ends a package that hangs. The longest package, integration,
+// needs a third of it on two cores.
+const packageTimeout = 20 * time.Minute
+
+// legs in the order in which they run.
+var legs = []struct {
+	name string
+	run  func(*runner) error
+}{
+	{"tests", (*runner).plain},
+	{"race", (*runner).race},
+	{"single", (*runner).single},
+	{"mount", (*runner).mount},
+	{"fuzz", (*runner).fuzz},
+}
+
+func main() {
+	fuzzTime := flag.Duration("fuzztime", 10*time.Second, "time for each fuzz target")
+	only := flag.String("only", "", "run this leg alone: "+legNames())
+	flag.Parse()
+	if err := run(*only, *fuzzTime); err != nil {
+		fmt.Fprintln(os.Stderr, "testrun:", err)
+		os.Exit(1)
+	}
+}
+
+func legNames() string {
+	var names []string
+	for _, leg := range legs {
+		names = append(names, leg.name)
+	}
+	return strings.Join(names, ", ")
+}
+
+func run(only string, fuzzTime time.Duration) error {
+	r := &runner{fuzzTime: fuzzTime, report: newReport(os.Stdout)}
+	if err := r.list(); err != nil {
+		return err
+	}
+	started, known := time.Now(), only == ""
+	for _, leg := range legs {
+		if only != "" && only != leg.name {
+			continue
+		}
+		known = true
+		if err := leg.run(r); err != nil {
+			return fmt.Errorf("leg %s: %w", leg.name, err)
+		}
+	}
+	if !known {
+		return fmt.Errorf("no leg %q; there are %s", only, legNames())
+	}
+	fmt.Printf("\nin all %.0f s\n", time.Since(started).Seconds())
+	return r.report.close()
+}
+
+// runner runs `go test` and feeds what it says to the report.
+type runner struct {
+	fuzzTime time.Duration
+	report   *report
+	module   string
+	packages []string // import paths
+}
+
+// list finds the packages of the module.
+func (r *runner) list() error {
+	module, err := exec.Command("go", "list", "-m").Output()
+	if err != nil {
+		return fmt.Errorf("asking for the module: %w", stderrOf(err))
+	}
+	packages, err := exec.Command("go", "list", "./...").Output()
+	if err != nil {
+		return fmt.Errorf("listing packages: %w", stderrOf(err))
+	}
+	r.module = strings.TrimSpace(string(module))
+	r.packages = strings.Fields(string(packages))
+	return nil
+}
+
+// stderrOf adds what a command printed to the error that it ended with.
+func stderrOf(err error) error {
+	var exit *exec.ExitError
+	if errors.As(err, &exit) && len(exit.Stderr) > 0 {
+		return fmt.Errorf("%w: %s", err, bytes.TrimSpace(exit.Stderr))
+	}
+	return err
+}
+
+// among returns the packages in one of the folders, or those in none of them.
+func (r *runner) among(folders []string, inside bool) []string {
+	var found []string
+	for _, path := range r.packages {
+		top, _, _ := strings.Cut(strings.TrimPrefix(path, r.module+"/"), "/")
+		if slices.Contains(folders, top) == inside {
+			found = append(found, path)
+		}
+	}
+	return found
+}
+
+func (r *runner) plain() error {
+	return r.goTest("tests", nil, r.among(slices.Concat(concurrent, mounting), false))
+}
+
+func (r *runner) race() error {
+	return r.goTest("tests under the race detector", []string{"-race"}, r.among(concurrent, true))
+}
+
+func (r *runner) single() error {
+	return r.goTest("tests on one processor", []string{"-short", "-cpu=1"}, r.among(concurrent, true))
+}
+
+func (r *runner) mount() error {
+	return r.goTest("tests through a real mount", nil, r.among(mounting, true))
+}
+
+// goTest runs the tests of packages. Failing tests are the report's business;
+// the error is of not being able to run them.
+func (r *runner) goTest(title string, flags, packages []string) error {
+	if len(packages) == 0 {
+		return nil
+	}
+	fmt.Printf("\n== %s\n", title)
+	args := []string{"test", "-json", "-count=1", "-timeout", packageTimeout.String()}
+	return r.follow(slices.Concat(args, flags, packages))
+}
+
+// fuzz runs every fuzz target on its own, as `go test` wants it.
+func (r *runner) fuzz() error {
+	fmt.Printf("\n== fuzzing, %v each target\n", r.fuzzTime)
+	for _, path := range r.packages {
+		out, err := exec.Command("go", "test", "-list", "^Fuzz", path).Output()
+		if err != nil {
+			return fmt.Errorf("listing the fuzz targets of %s: %w", path, stderrOf(err))
+		}
+		for _, target := range strings.Fields(string(out)) {
+			if !strings.HasPrefix(target, "Fuzz") {
+				break // the closing line: ok, package, time
+			}
+			if err := r.fuzzTarget(path, target); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+func (r *runner) fuzzTarget(path, target string) error {
+	r.report.label = target
+	defer func() { r.report.label = "" }()
+	return r.follow([]string{"test", "-json", "-run=^$", "-fuzz=^" + target + "$", "-fuzztime=" + r.fuzzTime.String(),
+		"-fuzzminimizetime=10s", path})
+}
+
+// follow runs go with args and reads its events.
+func (r *runner) follow(args []string) error {
+	cmd := exec.Command("go", args...)
+	cmd.Stderr = os.Stderr
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		return err
+	}
+	if err := cmd.Start(); err != nil {
+		return err
+	}
+	failedBefore := r.report.failed
+	if err := r.report.read(out); err != nil {
+		return errors.Join(err, cmd.Wait())
+	}
+	err = cmd.Wait()
+	var exit *exec.ExitError
+	switch {
+	case err == nil:
+		return nil
+	case errors.As(err, &exit) && r.report.failed > failedBefore:
+		return nil // told already
+	default:
+		return fmt.Errorf("go %s: %w", strings.Join(args, " "), err)
+	}
+}
