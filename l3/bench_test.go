@@ -2,11 +2,17 @@ package l3
 
 import (
 	"encoding/binary"
+	"fmt"
 	"image"
 	"image/png"
+	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
 
 	"prismfs/internal/testfiles"
 	"prismfs/raster"
@@ -114,6 +120,18 @@ func BenchmarkEncode(b *testing.B) {
 	}
 }
 
+// cpuTime is what this process has used until now, which says more than the
+// clock where other programs run.
+func cpuTime(tb testing.TB) time.Duration {
+	var u unix.Rusage
+	if err := unix.Getrusage(unix.RUSAGE_SELF, &u); err != nil {
+		tb.Fatal(err)
+	}
+	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
+}
+
+// BenchmarkDecode decodes folders of pictures, which together are larger than
+// the processor's caches, with every backend.
 func BenchmarkDecode(b *testing.B) {
 	for _, mode := range []struct {
 		name   string
@@ -127,27 +145,51 @@ func BenchmarkDecode(b *testing.B) {
 		{"raw/kodak", ModeRaw, "data/kodak"},
 	} {
 		b.Run(mode.name, func(b *testing.B) {
-			type encoded struct{ file, pix []byte }
-			var files []encoded
-			var raw int64
-			for name, img := range loadFolder(b, mode.folder) {
-				file, err := Encode(img, EncodeOptions{Mode: mode.mode, Workers: 2})
-				if err != nil {
-					b.Fatalf("%s: %v", name, err)
-				}
-				files = append(files, encoded{file, img.Pix})
-				raw += img.Bytes()
-			}
-			d := NewDecoder(DefaultLimits)
+			benchmarkDecode(b, slices.Collect(maps.Values(loadFolder(b, mode.folder))), mode.mode)
+		})
+	}
+}
+
+// BenchmarkDecodeOne decodes one picture again and again: a photograph, and
+// what looks like one with 1 to 4 channels.
+func BenchmarkDecodeOne(b *testing.B) {
+	b.Run("photograph", func(b *testing.B) {
+		folder := loadFolder(b, "data/kodak")
+		benchmarkDecode(b, []raster.Image{folder[slices.Min(slices.Collect(maps.Keys(folder)))]}, ModeFast)
+	})
+	for channels := 1; channels <= 4; channels++ {
+		b.Run(fmt.Sprint(channels), func(b *testing.B) {
+			benchmarkDecode(b, []raster.Image{draw(pictures[3], shapeOf(512, 768, channels, raster.Uint8))}, ModeFast)
+		})
+	}
+}
+
+// benchmarkDecode decodes images with every backend, one after the other.
+func benchmarkDecode(b *testing.B, images []raster.Image, mode Mode) {
+	files := make([][]byte, len(images))
+	var raw int64
+	for i, img := range images {
+		var err error
+		if files[i], err = Encode(img, EncodeOptions{Mode: mode, Workers: 2}); err != nil {
+			b.Fatal(err)
+		}
+		raw += img.Bytes()
+	}
+	for _, d := range eachBackend(DefaultLimits) {
+		b.Run(d.Backend(), func(b *testing.B) {
 			b.SetBytes(raw)
 			b.ReportAllocs()
+			before := cpuTime(b)
 			for b.Loop() {
-				for _, f := range files {
-					if _, err := d.Decode(f.pix, f.file); err != nil {
+				for i, file := range files {
+					if _, err := d.Decode(images[i].Pix, file); err != nil {
 						b.Fatal(err)
 					}
 				}
 			}
+			seconds := (cpuTime(b) - before).Seconds()
+			b.ReportMetric(float64(raw)*float64(b.N)/1e6/seconds, "MB/cpu-s")
+			b.ReportMetric(seconds*1e3/float64(b.N*len(images)), "cpu-ms/image")
 		})
 	}
 }

@@ -36,7 +36,7 @@ func readBoth(t testing.TB, file []byte, pix []byte) (infoErr, pixErr error) {
 	if infoErr != nil {
 		checkOneKind(t, infoErr)
 	}
-	_, pixErr = NewDecoder(DefaultLimits).Decode(pix, file)
+	_, pixErr = decodeEach(t, pix, file, DefaultLimits)
 	if pixErr != nil && !errors.Is(pixErr, ErrDestination) {
 		checkOneKind(t, pixErr)
 	}

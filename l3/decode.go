@@ -2,6 +2,7 @@ package l3
 
 import (
 	"fmt"
+	"hash/crc32"
 )
 
 // A Decoder decodes L3 files one after another. It keeps scratch memory
@@ -9,13 +10,21 @@ import (
 // allocation. One goroutine may use it at a time.
 type Decoder struct {
 	limits    Limits
+	simd      bool // vector code takes what it can
 	patches   patchDecoder
+	run       patchRun
 	published publishedScratch
 	ranks     *rankMap // 128 KiB, made when the first file needs it
 }
 
 // NewDecoder returns a Decoder that refuses files beyond lim.
-func NewDecoder(lim Limits) *Decoder { return &Decoder{limits: lim.withDefaults()} }
+func NewDecoder(lim Limits, options ...DecoderOption) *Decoder {
+	d := &Decoder{limits: lim.withDefaults(), simd: useSIMD}
+	for _, option := range options {
+		option(d)
+	}
+	return d
+}
 
 // Decode decodes a whole file into dst: H×W×C samples, little-endian, as
 // [raster.Image] has them. len(dst) must be what Info.Shape.Bytes says, else the
@@ -47,6 +56,9 @@ func (d *Decoder) decodePublished(dst, file []byte) (Info, error) {
 	if err := checkDestination(dst, info); err != nil {
 		return info, err
 	}
+	if d.decodePublishedSIMD(dst, file, h) {
+		return info, nil
+	}
 	return info, d.published.decode(dst, file, h)
 }
 
@@ -70,54 +82,84 @@ func (d *Decoder) decodeV2(dst, file []byte) (Info, error) {
 	if err := checkDestination(dst, info); err != nil {
 		return info, err
 	}
+	var got uint32 // checksum of the samples
 	if h.coding == Raw {
-		err = decodeRaw(dst, file, &h)
+		got, err = decodeRaw(dst, file, &h)
 	} else {
-		err = d.decodePatches(dst, file, &h)
+		got, err = d.decodePatches(dst, file, &h)
 	}
 	if err != nil {
 		return info, err
 	}
-	if got := checksum(dst); got != h.pixelCRC {
+	if got != h.pixelCRC {
 		return info, corrupt("checksum of the samples is %08x, not %08x", got, h.pixelCRC)
 	}
 	return info, nil
 }
 
-// decodeRaw copies the chunks of a raw image.
-func decodeRaw(dst, file []byte, h *header) error {
+// decodeRaw copies the chunks of a raw image and returns the samples' checksum.
+func decodeRaw(dst, file []byte, h *header) (uint32, error) {
 	table := h.table(file[:h.headBytes])
 	at := int(h.headBytes)
 	for i := range int(h.entries()) {
 		e := parseEntry(table, i)
 		chunk := file[at : at+e.length]
 		if got := checksum(chunk); got != e.crc {
-			return corrupt("chunk %d: checksum is %08x, not %08x", i, got, e.crc)
+			return 0, corrupt("chunk %d: checksum is %08x, not %08x", i, got, e.crc)
 		}
 		copy(dst[i*rawChunkBytes:], chunk)
 		at += e.length
 	}
-	return nil
+	return checksum(dst), nil
 }
 
-func (d *Decoder) decodePatches(dst, file []byte, h *header) error {
+// decodePatches decodes all patches and returns the samples' checksum.
+func (d *Decoder) decodePatches(dst, file []byte, h *header) (uint32, error) {
 	head := file[:h.headBytes]
 	ranks, err := d.rankMap(h.sections(head))
 	if err != nil {
-		return err
+		return 0, err
 	}
 	d.patches.reset(h.shape, ranks)
 	g, table := newGrid(h.shape, h.logEdge), h.table(head)
-	at := int(h.headBytes)
-	for i := range g.patches() {
+	at, sum := int(h.headBytes), uint32(0)
+	for row := range g.rows {
+		if at, err = d.decodePatchRow(dst, file, at, row, table, g); err != nil {
+			return 0, err
+		}
+		// Rows of pixels that have just been written are still in the
+		// processor's cache, the whole image may not be.
+		band := g.band(row)
+		sum = crc32.Update(sum, castagnoli, dst[band.start(0, h.shape):band.start(band.height, h.shape)])
+	}
+	return sum, nil
+}
+
+// decodePatchRow decodes a row of patches, the first of which begins at
+// file[at:], and returns where the next row begins.
+func (d *Decoder) decodePatchRow(dst, file []byte, at, row int, table []byte, g grid) (int, error) {
+	d.run.n = 0
+	for i := row * g.columns; i < (row+1)*g.columns; i++ {
 		e := parseEntry(table, i)
-		if err := d.decodePatch(dst, file, at, e, g.region(i)); err != nil {
-			return fmt.Errorf("patch %d: %w", i, err)
+		if err := d.takePatch(dst, file, at, i, e, g); err != nil {
+			// Errors of patches before this one, which may still
+			// wait, come first.
+			if earlier := d.flush(dst, file, g); earlier != nil {
+				return 0, earlier
+			}
+			return 0, patchError(i, err)
 		}
 		at += e.length
+		if d.run.n == runPatches {
+			if err := d.flush(dst, file, g); err != nil {
+				return 0, err
+			}
+		}
 	}
-	return nil
+	return at, d.flush(dst, file, g)
 }
+
+func patchError(patch int, err error) error { return fmt.Errorf("patch %d: %w", patch, err) }
 
 // rankMap returns the rank map among the sections, nil if there is none.
 func (d *Decoder) rankMap(sections []byte) (*rankMap, error) {
@@ -131,12 +173,17 @@ func (d *Decoder) rankMap(sections []byte) (*rankMap, error) {
 	return d.ranks, d.ranks.parse(data)
 }
 
-func (d *Decoder) decodePatch(dst, file []byte, at int, e tableEntry, r region) error {
-	b := file[at : at+e.length]
+// takePatch decodes patch i, which begins at file[at:], or leaves it to the run
+// of patches that vector code decodes.
+func (d *Decoder) takePatch(dst, file []byte, at, i int, e tableEntry, g grid) error {
+	b, r, s := file[at:at+e.length], g.region(i), d.patches.shape
 	if got := checksum(b); got != e.crc {
 		return corrupt("checksum is %08x, not %08x", got, e.crc)
 	}
-	s := d.patches.shape
+	if d.takes(e, r) {
+		d.enqueue(i, at, e, r)
+		return nil
+	}
 	switch e.kind {
 	case kindRaw:
 		rowBytes := r.width * pixelBytes(s)

@@ -8,7 +8,12 @@
 // over everything. docs/format-l3.md specifies both byte by byte.
 //
 // The decoder in this package is the specification that faster ones are held
-// to. It promises that samples come out exactly as they went in or that an
+// to. Where the processor has AVX2 and BMI2 and the program was built with cgo,
+// patches of the fast 8-bit coding and of the published format are decoded by a
+// faster one in C, with the same samples and errors. [WithoutSIMD] turns it off for one Decoder, the
+// environment variable PRISMFS_SIMD=off for the whole program.
+//
+// A Decoder promises that samples come out exactly as they went in or that an
 // error is returned: no file, however damaged, makes it panic, allocate more
 // than its limits and the file's true size allow, or (in version 2) deliver
 // wrong samples. Every error about a file wraps exactly one of [ErrNotL3],

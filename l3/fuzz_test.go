@@ -44,7 +44,7 @@ func checkReading(t *testing.T, file []byte) {
 		return
 	}
 	pix := make([]byte, info.Shape.Bytes())
-	if _, err := NewDecoder(fuzzLimits).Decode(pix, file); err != nil {
+	if _, err := decodeEach(t, pix, file, fuzzLimits); err != nil {
 		checkOneKind(t, err)
 		return
 	}

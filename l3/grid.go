@@ -51,15 +51,27 @@ func (g grid) region(patch int) region {
 	}
 }
 
+// band is what a row of patches covers.
+func (g grid) band(row int) region {
+	r := g.region(row * g.columns)
+	r.width = g.shape.Width
+	return r
+}
+
 // pixelBytes is the size of one pixel, all channels together.
 func pixelBytes(s raster.Shape) int { return s.Channels * s.DType.Size() }
 
 // regionBytes is the size of a region's samples.
 func regionBytes(r region, s raster.Shape) int { return r.width * r.height * pixelBytes(s) }
 
-// row returns the samples of row y of a region, y counting from the region's
-// first row, in an image's samples.
+// start is where row y of a region begins in an image's samples, y counting from
+// the region's first row.
+func (r region) start(y int, s raster.Shape) int {
+	return (r.y+y)*s.RowBytes() + r.x*pixelBytes(s)
+}
+
+// row returns the samples of row y of a region in an image's samples.
 func (r region) row(pix []byte, y int, s raster.Shape) []byte {
-	start := (r.y+y)*s.RowBytes() + r.x*pixelBytes(s)
+	start := r.start(y, s)
 	return pix[start : start+r.width*pixelBytes(s)]
 }

@@ -81,6 +81,19 @@ func (h publishedHeader) patchBytes(head []byte, channel, patch int) int {
 	return int(binary.LittleEndian.Uint16(head[at:]))
 }
 
+// channelStarts returns where the patches of each channel begin.
+func (h publishedHeader) channelStarts(head []byte) [publishedChannels]int64 {
+	var starts [publishedChannels]int64
+	at := h.headBytes()
+	for c := range starts {
+		starts[c] = at
+		for i := range int(h.patches()) {
+			at += int64(h.patchBytes(head, c, i))
+		}
+	}
+	return starts
+}
+
 // checkTable checks that the patches are as large as the rest of the file.
 func (h publishedHeader) checkTable(head []byte, size int64) error {
 	total := h.headBytes()

@@ -1,10 +1,16 @@
 package l3
 
-import "fmt"
+import (
+	"fmt"
 
-// publishedScratch holds two rows of a patch.
+	"prismfs/l3/internal/avx2"
+)
+
+// publishedScratch holds two rows of a patch, and a run of patches for vector
+// code.
 type publishedScratch struct {
 	above, row [publishedMaxEdge]uint8
+	run        [runPatches]avx2.PublishedPatch
 }
 
 // decodePublished decodes the samples of a published file into pix.

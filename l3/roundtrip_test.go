@@ -12,7 +12,7 @@ import (
 	"prismfs/raster"
 )
 
-// mustDecode decodes a file that is good.
+// mustDecode decodes a file that is good, with every backend.
 func mustDecode(t testing.TB, file []byte) (Info, []byte) {
 	t.Helper()
 	info, err := ReadInfo(bytes.NewReader(file), int64(len(file)), DefaultLimits)
@@ -20,7 +20,7 @@ func mustDecode(t testing.TB, file []byte) (Info, []byte) {
 		t.Fatalf("ReadInfo: %v", err)
 	}
 	pix := bytes.Repeat([]byte{0xa5}, int(info.Shape.Bytes()))
-	got, err := NewDecoder(DefaultLimits).Decode(pix, file)
+	got, err := decodeEach(t, pix, file, DefaultLimits)
 	if err != nil {
 		t.Fatalf("Decode of %v, %v coding: %v", info.Shape, info.Coding, err)
 	}

@@ -1,0 +1,121 @@
+//go:build linux
+
+package l3
+
+import (
+	"bytes"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"testing"
+
+	"golang.org/x/sys/unix"
+
+	"prismfs/raster"
+)
+
+// A fence is memory between two pages that nothing may touch.
+type fence struct {
+	whole, inside []byte
+}
+
+// newFence has room for size bytes.
+func newFence(t testing.TB, size int) *fence {
+	t.Helper()
+	page := os.Getpagesize()
+	inner := (size + page - 1) / page * page
+	whole, err := unix.Mmap(-1, 0, inner+2*page, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_ANON|unix.MAP_PRIVATE)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := unix.Munmap(whole); err != nil {
+			t.Error(err)
+		}
+	})
+	for _, guard := range [][]byte{whole[:page], whole[page+inner:]} {
+		if err := unix.Mprotect(guard, unix.PROT_NONE); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return &fence{whole: whole, inside: whole[page : page+inner : page+inner]}
+}
+
+// atEnd returns n bytes that end where the upper page begins, atStart n bytes
+// that begin where the lower one ends.
+func (f *fence) atEnd(n int) []byte   { return f.inside[len(f.inside)-n:] }
+func (f *fence) atStart(n int) []byte { return f.inside[:n:n] }
+
+// TestFencedDecode decodes with file and samples right beside pages whose touch
+// ends the process, and checks that what lies on the other side of the samples
+// stays as it is.
+func TestFencedDecode(t *testing.T) {
+	const maxFile, maxPix = 200_000, 130 * 130 * 4
+	files, samples := newFence(t, maxFile), newFence(t, maxPix)
+	rng := rand.New(rand.NewPCG(31, 32))
+	decode := func(file []byte, shape raster.Shape, want []byte) {
+		t.Helper()
+		n := int(shape.Bytes())
+		for _, place := range []func(*fence, int) []byte{(*fence).atEnd, (*fence).atStart} {
+			fenced := place(files, len(file))
+			copy(fenced, file)
+			for i := range samples.inside {
+				samples.inside[i] = 0xc3
+			}
+			pix := place(samples, n)
+			for _, d := range eachBackend(DefaultLimits) {
+				_, err := d.Decode(pix, fenced)
+				if want != nil && (err != nil || !bytes.Equal(pix, want)) {
+					t.Fatalf("%v, %s: error %v, or samples differ", shape, d.Backend(), err)
+				}
+			}
+			if others := len(samples.inside) - n; bytes.Count(samples.inside, []byte{0xc3})-bytes.Count(pix, []byte{0xc3}) != others {
+				t.Fatalf("%v: something was written beside the samples", shape)
+			}
+		}
+	}
+	for i := range 130 {
+		s := shapeOf(1+rng.IntN(130), 1+i, 1+rng.IntN(4), raster.Uint8)
+		file, pix := randomFile(t, rng, s, minLogEdge)
+		decode(file, s, pix)
+		img := draw(pictures[rng.IntN(len(pictures))], s)
+		decode(encodeEdge(t, img, minLogEdge), s, img.Pix)
+		g := newGrid(s, minLogEdge)
+		for way := range 5 {
+			patches := make([][]byte, g.patches())
+			for k := range patches {
+				patches[k] = junk(rng, randomPatch(rng, g.region(k), s.Channels, &depth8), way)
+			}
+			decode(patchFile(t, s, patches), s, nil)
+		}
+	}
+	for i := range 60 {
+		img := draw(pictures[i%len(pictures)], shapeOf(64, 64*(1+i%2), 3, raster.Uint8))
+		file := encodePublished(img)
+		decode(file, img.Shape, img.Pix)
+		for way := range 4 {
+			decode(damagePublished(rng, file, way), img.Shape, nil)
+		}
+	}
+}
+
+// TestFenceHolds checks that the pages are really closed: the kernel refuses to
+// read from them.
+func TestFenceHolds(t *testing.T) {
+	f := newFence(t, 100)
+	r, w, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Close()
+	defer w.Close()
+	page := os.Getpagesize()
+	for name, b := range map[string][]byte{"lower": f.whole[:page], "upper": f.whole[len(f.whole)-page:]} {
+		if _, err := unix.Write(int(w.Fd()), b[:1]); err != unix.EFAULT {
+			t.Errorf("the %s page: %s", name, fmt.Sprint(err))
+		}
+	}
+	if _, err := unix.Write(int(w.Fd()), f.inside[:1]); err != nil {
+		t.Errorf("inside: %v", err)
+	}
+}
