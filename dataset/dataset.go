@@ -151,6 +151,14 @@ func (d *Dataset) ReadDir(ctx context.Context, path string, yield func(DirEntry)
 	return err
 }
 
+// Scan is ReadDir for who only looks something up in a folder: nothing is
+// counted or logged.
+func (d *Dataset) Scan(ctx context.Context, path string, yield func(DirEntry) bool) error {
+	return d.store.ReadDir(ctx, path, func(e DirEntry) bool {
+		return e.Kind != Dir && e.Kind != Regular || yield(e)
+	})
+}
+
 // full returns a path of the source for messages.
 func (d *Dataset) full(path string) string {
 	if path == "" {

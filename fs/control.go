@@ -73,7 +73,10 @@ func (d *controlDir) Lookup(ctx context.Context, name string, out *fuse.EntryOut
 }
 
 func (d *controlDir) Readdir(ctx context.Context) (gofs.DirStream, syscall.Errno) {
-	var list []fuse.DirEntry
+	list := []fuse.DirEntry{
+		{Name: ".", Mode: fuse.S_IFDIR, Ino: d.StableAttr().Ino},
+		{Name: "..", Mode: fuse.S_IFDIR, Ino: fuse.FUSE_ROOT_ID},
+	}
 	for _, e := range d.c.files {
 		list = append(list, fuse.DirEntry{Name: e.name, Mode: fuse.S_IFREG, Ino: inodeNumber(controlName + "/" + e.name)})
 	}

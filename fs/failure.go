@@ -73,15 +73,15 @@ func (r *reports) seen(path string, errno syscall.Errno) bool {
 	return false
 }
 
-// rate lets an event through at most so often: tools probe many names.
+// rate lets an event through at most so often: tools probe many names, and a
+// kernel that refuses one backing file refuses many.
 type rate struct {
 	mu   sync.Mutex
 	next time.Time
 }
 
-// probeInterval is the least time between two lines about names that are no
-// views.
-const probeInterval = time.Second
+// logInterval is the least time between two lines about events of one kind.
+const logInterval = time.Second
 
 func (r *rate) allow(now time.Time) bool {
 	r.mu.Lock()
@@ -89,7 +89,7 @@ func (r *rate) allow(now time.Time) bool {
 	if now.Before(r.next) {
 		return false
 	}
-	r.next = now.Add(probeInterval)
+	r.next = now.Add(logInterval)
 	return true
 }
 

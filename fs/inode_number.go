@@ -3,6 +3,7 @@ package fs
 import (
 	"crypto/sha256"
 	"encoding/binary"
+	"fmt"
 
 	"prismfs/dataset"
 )
@@ -18,13 +19,26 @@ func inodeNumber(written string) uint64 {
 // generation tells apart nodes whose inode numbers are the same: other paths
 // with the same hash, and other contents of the same path.
 func generation(written string, id dataset.Identity) uint64 {
+	content := make([]byte, 0, 5*8)
+	for _, v := range []uint64{id.Dev, id.Ino, uint64(id.Size), uint64(id.MTimeNS), uint64(id.CTimeNS)} {
+		content = binary.LittleEndian.AppendUint64(content, v)
+	}
+	return generationOf(written, content)
+}
+
+// folderGeneration does so for folders. One path can come to mean another
+// folder or view: a+png is a in PNG until the source has a folder of that name.
+func folderGeneration(written string, at place) uint64 {
+	return generationOf(written, fmt.Appendf(nil, "%s\x00%v", at.source, at.view))
+}
+
+// generationOf hashes a path and what distinguishes a node of that path from
+// others. Paths have no NUL.
+func generationOf(written string, distinction []byte) uint64 {
 	h := sha256.New()
 	h.Write([]byte(written))
-	var b [8]byte
-	for _, v := range []uint64{0, id.Dev, id.Ino, uint64(id.Size), uint64(id.MTimeNS), uint64(id.CTimeNS)} {
-		binary.LittleEndian.PutUint64(b[:], v)
-		h.Write(b[:])
-	}
+	h.Write([]byte{0})
+	h.Write(distinction)
 	return binary.LittleEndian.Uint64(h.Sum(nil)[8:16])
 }
 

@@ -150,9 +150,13 @@ func (l *kernelLayer) ListXAttr(cancel <-chan struct{}, h *fuse.InHeader, dest [
 	return l.RawFileSystem.ListXAttr(cancel, h, dest)
 }
 
+// StatFs asks the root, which answers for the whole mount: the kernel names
+// the node that statfs(2) was called on, whatever it is.
 func (l *kernelLayer) StatFs(cancel <-chan struct{}, in *fuse.InHeader, out *fuse.StatfsOut) fuse.Status {
 	l.count(opStatfs)
-	return l.RawFileSystem.StatFs(cancel, in, out)
+	root := *in
+	root.NodeId = fuse.FUSE_ROOT_ID
+	return l.RawFileSystem.StatFs(cancel, &root, out)
 }
 
 func (l *kernelLayer) Lseek(cancel <-chan struct{}, in *fuse.LseekIn, out *fuse.LseekOut) fuse.Status {

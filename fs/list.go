@@ -61,7 +61,7 @@ func (r resolver) list(ctx context.Context, p place, yield func(e dataset.DirEnt
 func (r resolver) collisions(ctx context.Context, p place) (map[string]bool, error) {
 	taken := make(map[string]bool)
 	suffix := p.view.Form.Suffix() // none with original names: any could be
-	err := r.ds.ReadDir(ctx, p.source, func(e dataset.DirEntry) bool {
+	err := r.ds.Scan(ctx, p.source, func(e dataset.DirEntry) bool {
 		if strings.HasSuffix(e.Name, suffix) && !(dataset.IsSample(e.Name) && e.Kind == dataset.Regular) {
 			taken[e.Name] = true
 		}

@@ -59,8 +59,8 @@ type Options struct {
 	MountOptions []string
 	// NonEmpty allows a mount point that has files, which the mount hides.
 	NonEmpty     bool
-	EntryTimeout time.Duration // of names; 0 takes DefaultTimeout
-	AttrTimeout  time.Duration // of attributes; 0 takes DefaultTimeout
+	EntryTimeout time.Duration // of names; 0 takes DefaultTimeout, a negative one is none
+	AttrTimeout  time.Duration // of attributes; the same
 	Limits       l3.Limits     // of one image; the zero value takes the default
 	Logger       *slog.Logger
 	Version      string
@@ -96,7 +96,8 @@ type mount struct {
 
 	served, errors atomic.Uint64
 	reported       reports
-	probes         rate
+	probes         rate // of names that are no views
+	refusals       rate // of backing files by the kernel
 }
 
 // Mount mounts a dataset and returns once the mount answers.
@@ -117,31 +118,10 @@ func Mount(opt Options) (*Mounted, error) {
 		return nil, &SourceError{err}
 	}
 	m := newMount(opt, store)
-	root := &dirNode{m: m, at: place{view: opt.View}}
-	info, err := m.ds.Stat(background, "")
+	server, err := m.serve()
 	if err != nil {
 		m.decoder.Close()
-		store.Close()
-		return nil, &SourceError{err}
-	}
-	root.id = info.ID
-
-	m.layer.RawFileSystem = gofs.NewNodeFS(root, nodeOptions(opt))
-	server, err := fuse.NewServer(m.layer, opt.Mountpoint, mountOptions(opt, m.log))
-	if err != nil {
-		m.decoder.Close()
-		store.Close()
-		return nil, &MountError{Mountpoint: opt.Mountpoint, Err: err}
-	}
-	// The kernel waits for the answer to its first request since NewServer; what
-	// follows decides how opens are answered, so it comes before Serve.
-	if err := m.makeCache(server); err != nil {
-		go server.Serve()
-		return nil, errors.Join(err, server.Unmount())
-	}
-	go server.Serve()
-	if err := server.WaitMount(); err != nil {
-		return nil, errors.Join(&MountError{Mountpoint: opt.Mountpoint, Err: err}, server.Unmount())
+		return nil, errors.Join(err, store.Close())
 	}
 	if err := raiseReadAhead(opt.Mountpoint); err != nil && !m.passthrough {
 		m.log.Debug("the kernel's read-ahead stays small; reads of whole files could be faster", "error", err)
@@ -151,12 +131,40 @@ func Mount(opt Options) (*Mounted, error) {
 	return &Mounted{m: m, server: server}, nil
 }
 
-func setDefaults(opt *Options) {
-	if opt.EntryTimeout == 0 {
-		opt.EntryTimeout = DefaultTimeout
+// serve connects to the kernel and begins to answer it.
+func (m *mount) serve() (*fuse.Server, error) {
+	info, err := m.ds.Stat(background, "")
+	if err != nil {
+		return nil, &SourceError{err}
 	}
-	if opt.AttrTimeout == 0 {
-		opt.AttrTimeout = DefaultTimeout
+	root := &dirNode{m: m, at: place{view: m.opt.View}, id: info.ID}
+	m.layer.RawFileSystem = gofs.NewNodeFS(root, nodeOptions(m.opt))
+	server, err := fuse.NewServer(m.layer, m.opt.Mountpoint, mountOptions(m.opt, m.log))
+	if err != nil {
+		return nil, &MountError{Mountpoint: m.opt.Mountpoint, Err: err}
+	}
+	// The kernel has had the answer to its first request; its others wait until
+	// Serve. What comes between decides how opens are answered.
+	if err := m.makeCache(server); err != nil {
+		go server.Serve() // or Unmount would wait for it
+		return nil, errors.Join(err, server.Unmount())
+	}
+	go server.Serve()
+	if err := server.WaitMount(); err != nil {
+		err = &MountError{Mountpoint: m.opt.Mountpoint, Err: err}
+		return nil, errors.Join(err, server.Unmount(), m.cache.Close())
+	}
+	return server, nil
+}
+
+func setDefaults(opt *Options) {
+	for _, t := range []*time.Duration{&opt.EntryTimeout, &opt.AttrTimeout} {
+		switch {
+		case *t == 0:
+			*t = DefaultTimeout
+		case *t < 0:
+			*t = 0
+		}
 	}
 	if opt.Limits == (l3.Limits{}) {
 		opt.Limits = l3.DefaultLimits
@@ -335,7 +343,9 @@ func (m *mount) registrar(server *fuse.Server) func(fd int) (int32, error) {
 		}
 		id, errno := server.RegisterBackingFd(&fuse.BackingMap{Fd: int32(fd)})
 		if errno != 0 {
-			m.log.Warn("the kernel refused a backing file; it is served by reads", "error", errno)
+			if m.refusals.allow(time.Now()) {
+				m.log.Warn("the kernel refused a backing file; it is served by reads", "error", errno)
+			}
 			return 0, errno
 		}
 		return id, nil

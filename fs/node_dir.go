@@ -6,6 +6,7 @@ import (
 	"path"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"syscall"
 
 	gofs "github.com/hanwen/go-fuse/v2/fs"
@@ -23,7 +24,8 @@ type dirNode struct {
 	at      place
 	id      dataset.Identity // of the folder in the source
 
-	warned sync.Once // about what a listing found; once for a node
+	// Listings warn of each once.
+	warnedOfHidden, warnedOfDoubled atomic.Bool
 }
 
 // Lookup finds a name and makes the node for it.
@@ -55,7 +57,7 @@ func (d *dirNode) lookedUpFolder(ctx context.Context, written string, t target, 
 	n := &dirNode{m: d.m, parent: d, written: written, at: t.at, id: t.info.ID}
 	fillDirAttr(&out.Attr, t.info)
 	d.m.setTimeouts(out)
-	return d.newChild(ctx, n, written, fuse.S_IFDIR, generation(written, dataset.Identity{}))
+	return d.newChild(ctx, n, written, fuse.S_IFDIR, folderGeneration(written, t.at))
 }
 
 func (d *dirNode) lookedUpSample(ctx context.Context, written string, t target, out *fuse.EntryOut) (*gofs.Inode, syscall.Errno) {
@@ -95,13 +97,22 @@ func (d *dirNode) loop(t target) error {
 
 // Getattr asks the source anew: folders have no content of ours to keep.
 func (d *dirNode) Getattr(ctx context.Context, _ gofs.FileHandle, out *fuse.AttrOut) syscall.Errno {
-	info, err := d.m.ds.Stat(background, d.at.source)
+	info, err := d.stat()
 	if err != nil {
 		return d.m.fail("getattr", d.written, err)
 	}
 	fillDirAttr(&out.Attr, info)
 	out.SetTimeout(d.m.opt.AttrTimeout)
 	return 0
+}
+
+// stat describes the folder in the source, which may be a file by now.
+func (d *dirNode) stat() (dataset.Info, error) {
+	info, err := d.m.ds.Stat(background, d.at.source)
+	if err == nil && info.Kind != dataset.Dir {
+		err = dataset.ErrChanged
+	}
+	return info, err
 }
 
 // Statfs answers for the whole mount.
@@ -112,7 +123,7 @@ func (d *dirNode) Statfs(ctx context.Context, out *fuse.StatfsOut) syscall.Errno
 // OpendirHandle starts a listing.
 func (d *dirNode) OpendirHandle(ctx context.Context, flags uint32) (gofs.FileHandle, uint32, syscall.Errno) {
 	// Errors (no permission, gone) show at opendir, not as an empty listing.
-	if _, err := d.m.ds.Stat(background, d.at.source); err != nil {
+	if _, err := d.stat(); err != nil {
 		return nil, 0, d.m.fail("opendir", d.written, err)
 	}
 	return &listing{dir: d}, 0, 0
@@ -201,6 +212,9 @@ func (d *dirNode) entries() iter.Seq2[fuse.DirEntry, error] {
 			}
 		}
 		err := d.m.names.list(background, d.at, func(e dataset.DirEntry, name string) bool {
+			if d.parent == nil && name == controlName {
+				return true // cannot be reached: the control folder has the name
+			}
 			d.warnAbout(e)
 			mode := uint32(fuse.S_IFREG)
 			if e.Kind == dataset.Dir {
@@ -223,25 +237,31 @@ var sourceImages = map[string]bool{
 // warnAbout logs, once for a folder, what its owner may not have meant: a name
 // that hides a view, or an image beside its own packed form.
 func (d *dirNode) warnAbout(e dataset.DirEntry) {
-	if e.Kind == dataset.Dir && strings.Contains(e.Name, "+") {
-		readings, _ := splits(e.Name)
-		for _, s := range readings {
-			if _, err := d.m.ds.Stat(background, path.Join(d.at.source, s.base)); err == nil && s.base != "" {
-				d.warned.Do(func() {
-					d.m.log.Warn("a folder of the source hides a view", "folder", path.Join(d.at.source, e.Name), "of", s.base)
-				})
-			}
+	if e.Kind == dataset.Dir && strings.Contains(e.Name, "+") && !d.warnedOfHidden.Load() {
+		d.warnOfHidden(e.Name)
+	}
+	if e.Kind == dataset.Regular && sourceImages[strings.ToLower(path.Ext(e.Name))] && !d.warnedOfDoubled.Load() {
+		d.warnOfDoubled(e.Name)
+	}
+}
+
+func (d *dirNode) warnOfHidden(name string) {
+	readings, _ := splits(name)
+	for _, s := range readings {
+		if _, err := d.m.ds.Stat(background, path.Join(d.at.source, s.base)); err != nil || s.base == "" {
+			continue
+		}
+		if !d.warnedOfHidden.Swap(true) {
+			d.m.log.Warn("a folder of the source hides a view", "folder", path.Join(d.at.source, name), "of", s.base)
 		}
 	}
-	ext := path.Ext(e.Name)
-	if e.Kind == dataset.Regular && sourceImages[strings.ToLower(ext)] {
-		packed := path.Join(d.at.source, strings.TrimSuffix(e.Name, ext)+dataset.SampleSuffix)
-		if _, err := d.m.ds.Stat(background, packed); err == nil {
-			d.warned.Do(func() {
-				d.m.log.Warn("an image stands beside its own packed form, a loader would see it twice",
-					"image", path.Join(d.at.source, e.Name), "packed", packed)
-			})
-		}
+}
+
+func (d *dirNode) warnOfDoubled(name string) {
+	packed := path.Join(d.at.source, strings.TrimSuffix(name, path.Ext(name))+dataset.SampleSuffix)
+	if _, err := d.m.ds.Stat(background, packed); err == nil && !d.warnedOfDoubled.Swap(true) {
+		d.m.log.Warn("an image stands beside its own packed form, a loader would see it twice",
+			"image", path.Join(d.at.source, name), "packed", packed)
 	}
 }
 

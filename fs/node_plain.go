@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"sync/atomic"
 	"syscall"
 
 	gofs "github.com/hanwen/go-fuse/v2/fs"
@@ -20,6 +21,7 @@ type plainNode struct {
 	m      *mount
 	source string
 	info   dataset.Info
+	opens  atomic.Int64
 
 	// Of a stored sample only.
 	sample *dataset.Sample
@@ -34,9 +36,10 @@ type plainHandle struct {
 
 func (n *plainNode) fillAttr(a *fuse.Attr) { fillFileAttr(a, n.info, n.info.Size) }
 
-// Getattr looks whether the name still stands for this content.
-func (n *plainNode) Getattr(ctx context.Context, fh gofs.FileHandle, out *fuse.AttrOut) syscall.Errno {
-	if fh == nil {
+// Getattr answers from memory while the file is open. Else it looks whether the
+// name still stands for this content.
+func (n *plainNode) Getattr(ctx context.Context, _ gofs.FileHandle, out *fuse.AttrOut) syscall.Errno {
+	if n.opens.Load() == 0 { // a seek for holes comes here without its handle
 		if err := n.m.unchanged(n.source, n.info.ID); err != nil {
 			return n.m.fail("getattr", n.source, err)
 		}
@@ -59,6 +62,7 @@ func (n *plainNode) Open(ctx context.Context, flags uint32) (gofs.FileHandle, ui
 		f.Close()
 		return nil, 0, n.m.fail("open", n.source, dataset.ErrChanged)
 	}
+	n.opens.Add(1)
 	return &plainHandle{node: n, file: f}, fuse.FOPEN_KEEP_CACHE | fuse.FOPEN_NOFLUSH, 0
 }
 
@@ -73,6 +77,7 @@ func (h *plainHandle) Read(ctx context.Context, dest []byte, off int64) (fuse.Re
 
 // Release closes the source file.
 func (h *plainHandle) Release(ctx context.Context) syscall.Errno {
+	h.node.opens.Add(-1)
 	h.file.Close()
 	return 0
 }

@@ -50,6 +50,10 @@ func TestInodeNumbers(t *testing.T) {
 			t.Error("different contents share a generation")
 		}
 	}
+	png := View{Form: tensor.Form{Container: tensor.PNG}}
+	if folderGeneration("a+png", place{source: "a", view: png}) == folderGeneration("a+png", place{source: "a+png", view: DefaultView}) {
+		t.Error("a view of a folder and a folder with the name of the view share a generation")
+	}
 }
 
 func TestErrno(t *testing.T) {
@@ -183,7 +187,7 @@ func TestReportsAreBounded(t *testing.T) {
 func TestRate(t *testing.T) {
 	var r rate
 	now := time.Now()
-	if !r.allow(now) || r.allow(now.Add(probeInterval/2)) || !r.allow(now.Add(probeInterval)) {
+	if !r.allow(now) || r.allow(now.Add(logInterval/2)) || !r.allow(now.Add(logInterval)) {
 		t.Error("the rate is not one an interval")
 	}
 }

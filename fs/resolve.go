@@ -65,11 +65,22 @@ func (r resolver) resolve(ctx context.Context, p place, name string) (target, er
 	return r.withTerms(ctx, p, name)
 }
 
+// stat describes what the source has at a path. A name that is too long for
+// the source is one that it does not have: with our suffixes and terms, names
+// in the mount may be longer than names of the source can be.
+func (r resolver) stat(ctx context.Context, source string) (dataset.Info, error) {
+	info, err := r.ds.Stat(ctx, source)
+	if errors.Is(err, syscall.ENAMETOOLONG) {
+		err = iofs.ErrNotExist
+	}
+	return info, err
+}
+
 // exact looks for the name itself in the source. The packed form of a sample
 // is not visible under its own name, unless the view shows stored bytes.
 func (r resolver) exact(ctx context.Context, p place, name string) (target, error) {
 	source := path.Join(p.source, name)
-	info, err := r.ds.Stat(ctx, source)
+	info, err := r.stat(ctx, source)
 	if err != nil {
 		return target{}, err
 	}
@@ -112,7 +123,7 @@ func (r resolver) sampleNamed(ctx context.Context, dir, name string, v View) (ta
 	for _, candidate := range sampleFiles(name, v) {
 		t, err := r.sampleAt(ctx, path.Join(dir, candidate), v)
 		if errors.Is(err, iofs.ErrNotExist) || errors.Is(err, syscall.ENAMETOOLONG) {
-			continue // with our suffix a name may be longer than names can be
+			continue
 		}
 		if err != nil {
 			return target{}, err
@@ -168,14 +179,14 @@ func (r resolver) shownName(ctx context.Context, dir, file string, v View, taken
 	return longer, nil
 }
 
-// takenIn asks the source whether a folder has a name.
+// takenIn asks the source whether a folder has a name that is shown.
 func (r resolver) takenIn(ctx context.Context, dir string) func(string) (bool, error) {
 	return func(name string) (bool, error) {
-		_, err := r.ds.Stat(ctx, path.Join(dir, name))
+		info, err := r.stat(ctx, path.Join(dir, name))
 		if errors.Is(err, iofs.ErrNotExist) {
 			return false, nil
 		}
-		return err == nil, err
+		return err == nil && info.Kind != dataset.Special, err
 	}
 }
 
@@ -229,7 +240,7 @@ func (r resolver) folderWithTerms(ctx context.Context, p place, name string) (ta
 			continue
 		}
 		source := path.Join(p.source, s.base)
-		info, err := r.ds.Stat(ctx, source)
+		info, err := r.stat(ctx, source)
 		if errors.Is(err, iofs.ErrNotExist) {
 			continue
 		}

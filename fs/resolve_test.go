@@ -8,6 +8,8 @@ import (
 	"os"
 	"path/filepath"
 	"sort"
+	"strings"
+	"syscall"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -39,6 +41,9 @@ var (
 	signed = raster.Shape{Height: 3, Width: 5, Channels: 1, DType: raster.Int16, Color: raster.Grey}
 )
 
+// longestStem and .l3 are 255 bytes, which is NAME_MAX.
+var longestStem = strings.Repeat("n", 252)
+
 // sourceTree makes a dataset with the names that are hard to get right.
 func sourceTree(t *testing.T) resolver {
 	t.Helper()
@@ -53,6 +58,12 @@ func sourceTree(t *testing.T) resolver {
 	writeSample(t, at("both/x.l3"), rgb8, "x.png")
 	writeSample(t, at("c++/y.l3"), rgb8, "")
 	writeSample(t, at("user+3/z.l3"), rgb8, "")
+	// The longest name that a file can have is longer in the mount.
+	writeSample(t, at("long/"+longestStem+".l3"), rgb8, "")
+	writeSample(t, at("both/pipe.l3"), rgb8, "pipe.png")
+	if err := syscall.Mkfifo(at("both/pipe.npy"), 0o644); err != nil {
+		t.Fatal(err)
+	}
 	for name, text := range map[string]string{
 		"both/x.npy": "plain", "README": "text", "broken/no.l3": "not an L3 file", "lost+found/file": "",
 	} {
@@ -186,7 +197,7 @@ func TestListedNamesResolve(t *testing.T) {
 	r := sourceTree(t)
 	ctx := context.Background()
 	for _, view := range []string{"npy", "png", "ppm", "ppm+16", "raw", "l3", "orig", "npy+chw", "png+rgb", "jpg", "3+npy"} {
-		for _, dir := range []string{"", "train", "train/cat", "both", "c++", "user+3"} {
+		for _, dir := range []string{"", "train", "train/cat", "both", "c++", "long", "user+3"} {
 			p := place{source: dir, view: mustParseView(t, view)}
 			seen := map[string]bool{}
 			err := r.list(ctx, p, func(e dataset.DirEntry, name string) bool {

@@ -24,7 +24,7 @@ type Stats struct {
 	StoreBytesNeeded uint64            `json:"store_bytes_needed"`
 	StoreBytesIndex  uint64            `json:"store_bytes_index"` // for headers and tables
 	Errors           uint64            `json:"errors"`
-	LeftOut          uint64            `json:"left_out"` // devices, sockets and pipes in listings
+	LeftOut          uint64            `json:"left_out"` // devices, sockets, pipes and broken links, as often as listings met them
 	Batches          uint64            `json:"batches"`
 	BatchImages      uint64            `json:"batch_images"`
 	WaitNS           uint64            `json:"wait_ns"`
@@ -56,7 +56,7 @@ func (m *mount) stats() Stats {
 		StoreBytesNeeded: s.StoreBytesNeeded,
 		StoreBytesIndex:  s.StoreBytesIndex,
 		Errors:           m.errors.Load(),
-		LeftOut:          s.Specials,
+		LeftOut:          s.Specials + s.BrokenLinks,
 		Batches:          d.Batches,
 		BatchImages:      d.BatchImages,
 		WaitNS:           d.WaitNS,

@@ -92,7 +92,7 @@ the list, MOUNTPOINT/.prismfs/stats the counters.`,
 	flags.BoolVar(&f.nonEmpty, "nonempty", false, "mount over a folder that has files")
 	flags.BoolVarP(&f.foreground, "foreground", "f", false, "stay in the foreground; Ctrl-C unmounts")
 	flags.StringArrayVarP(&f.options, "options", "o", nil, "mount options as mount(8) passes them, comma-separated")
-	flags.DurationVar(&f.timeout, "timeout", fs.DefaultTimeout, "how long the kernel may answer for names and attributes without asking")
+	flags.DurationVar(&f.timeout, "timeout", fs.DefaultTimeout, "how long the kernel may answer for names and attributes without asking; 0 for never")
 	flags.IntVarP(&f.jobs, "jobs", "j", runtime.GOMAXPROCS(0), "decoding threads")
 	return cmd
 }
@@ -117,17 +117,29 @@ func (f *mountFlags) mountOptions(source, mountpoint string) (fs.Options, error)
 	if f.timeout < 0 {
 		return opt, usageError("--timeout %v is negative", f.timeout)
 	}
+	timeout := f.timeout
+	if timeout == 0 {
+		timeout = -1 // none, where 0 is the default
+	}
 	return fs.Options{
 		Source: source, Mountpoint: mountpoint,
 		View: view, CacheBytes: int64(f.cache), Workers: f.jobs,
 		AllowOther: f.allowOther, NonEmpty: f.nonEmpty, MountOptions: f.kernelOptions(),
-		EntryTimeout: f.timeout, AttrTimeout: f.timeout,
+		EntryTimeout: timeout, AttrTimeout: timeout,
 		Logger: slog.Default(), Version: versionString(), Force: force,
 	}, nil
 }
 
-// kernelOptions lists the -o options that mean something to the kernel. Those
-// that only mount(8) and systemd read are passed over.
+// passedOver are the -o options that change nothing here: what only mount(8) and
+// systemd read, what every mount of ours is, and what speaks of writing.
+var passedOver = map[string]bool{
+	"": true, "auto": true, "noauto": true, "user": true, "users": true, "owner": true, "group": true,
+	"_netdev": true, "nofail": true, "defaults": true, "default_permissions": true, "ro": true, "rw": true,
+	"sync": true, "async": true, "atime": true, "noatime": true, "diratime": true, "nodiratime": true,
+	"relatime": true, "norelatime": true, "strictatime": true, "lazytime": true, "nolazytime": true,
+}
+
+// kernelOptions lists the -o options that mean something to the kernel.
 func (f *mountFlags) kernelOptions() []string {
 	var list []string
 	for _, group := range f.options {
@@ -137,8 +149,7 @@ func (f *mountFlags) kernelOptions() []string {
 				f.allowOther = true
 			case o == "nonempty":
 				f.nonEmpty = true
-			case o == "", o == "ro", o == "auto", o == "noauto", o == "user", o == "users", o == "_netdev", o == "nofail",
-				o == "defaults", o == "default_permissions", strings.HasPrefix(o, "x-"):
+			case passedOver[o], strings.HasPrefix(o, "x-"):
 			default:
 				list = append(list, o)
 			}
@@ -153,6 +164,9 @@ func (f *mountFlags) kernelOptions() []string {
 func serve(opt fs.Options, report func(error)) error {
 	signals := make(chan os.Signal, 2)
 	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
+	if !signal.Ignored(syscall.SIGHUP) { // as nohup has it
+		signal.Notify(signals, syscall.SIGHUP)
+	}
 	mounted, err := fs.Mount(opt)
 	if err != nil {
 		err = withStatus(statusOfMount(err), err)

@@ -5,6 +5,7 @@ import (
 	"io"
 	"os"
 	"os/exec"
+	"os/signal"
 	"path/filepath"
 	"strings"
 	"syscall"
@@ -202,14 +203,18 @@ func TestMountOverFiles(t *testing.T) {
 }
 
 func TestSignalUnmounts(t *testing.T) {
-	for _, signal := range []os.Signal{os.Interrupt, syscall.SIGTERM} {
+	signals := []os.Signal{os.Interrupt, syscall.SIGTERM}
+	if !signal.Ignored(syscall.SIGHUP) { // else what we start ignores it too
+		signals = append(signals, syscall.SIGHUP)
+	}
+	for _, s := range signals {
 		packed, mnt := packedImages(t)
 		cmd := startInForeground(t, packed, mnt)
-		if err := cmd.Process.Signal(signal); err != nil {
+		if err := cmd.Process.Signal(s); err != nil {
 			t.Fatal(err)
 		}
 		if err := cmd.Wait(); err != nil || isMounted(t, mnt) {
-			t.Errorf("after %v the daemon ended with %v; mounted: %v", signal, err, isMounted(t, mnt))
+			t.Errorf("after %v the daemon ended with %v; mounted: %v", s, err, isMounted(t, mnt))
 		}
 	}
 }
@@ -284,6 +289,46 @@ func TestDeadMountIsCleared(t *testing.T) {
 	}
 }
 
+// TestStatfsOfFiles: df and quota tools name files as well as mount points.
+func TestStatfsOfFiles(t *testing.T) {
+	packed, mnt := packedImages(t)
+	if status, out := output(t, prismfs("mount", packed, mnt)); status != statusOK {
+		t.Fatal(out)
+	}
+	_, ofRoot := output(t, exec.Command("stat", "-f", "-c", "%s %l %c", mnt))
+	_, ofFile := output(t, exec.Command("stat", "-f", "-c", "%s %l %c", filepath.Join(mnt, "cat", "0.npy")))
+	if ofFile != ofRoot || strings.HasPrefix(ofFile, "0") {
+		t.Errorf("statfs of a file gives %q, of the mount %q", ofFile, ofRoot)
+	}
+}
+
+// TestFolderComesBeforeView: a folder that takes the name of a view is seen in
+// its place, also while somebody has the view open.
+func TestFolderComesBeforeView(t *testing.T) {
+	packed, mnt := packedImages(t)
+	if status, out := output(t, prismfs("mount", "--timeout", "0", packed, mnt)); status != statusOK {
+		t.Fatal(out)
+	}
+	script := `exec 3<"$2/cat+png" && ls "$2/cat+png" && mkdir "$1/cat+png" && cp "$1/dog/1.l3" "$1/cat+png/new.l3" && ls "$2/cat+png"`
+	status, out := output(t, exec.Command("sh", "-c", script, "sh", packed, mnt))
+	if want := "0.png\n2.png\nnew.npy\n"; status != statusOK || out != want {
+		t.Errorf("status %d, the view and then the folder list\n%s, want\n%s", status, out, want)
+	}
+}
+
+// TestFolderBecomesFile: the first listing that fails makes the kernel look
+// again, long before it would have done so by itself.
+func TestFolderBecomesFile(t *testing.T) {
+	packed, mnt := packedImages(t)
+	if status, out := output(t, prismfs("mount", packed, mnt)); status != statusOK {
+		t.Fatal(out)
+	}
+	script := `ls "$2/dog" >/dev/null && rm -r "$1/dog" && echo file >"$1/dog" || exit; ls "$2/dog"; cat "$2/dog"`
+	if status, out := output(t, exec.Command("sh", "-c", script, "sh", packed, mnt)); status != statusOK || !strings.HasSuffix(out, "file\n") {
+		t.Errorf("status %d: %s", status, out)
+	}
+}
+
 func TestByteSizeFlag(t *testing.T) {
 	for text, want := range map[string]byteSize{"4GiB": 4 << 30, "64MiB": 64 << 20, "1000": 1000, "1MB": 1e6, "1.5KiB": 1536} {
 		var b byteSize
@@ -300,7 +345,7 @@ func TestByteSizeFlag(t *testing.T) {
 }
 
 func TestKernelOptions(t *testing.T) {
-	f := mountFlags{options: []string{"ro,_netdev,x-systemd.automount,noexec", "allow_other,nofail"}}
+	f := mountFlags{options: []string{"rw,relatime,_netdev,x-systemd.automount,noexec", "allow_other,nofail"}}
 	if got := f.kernelOptions(); len(got) != 1 || got[0] != "noexec" || !f.allowOther {
 		t.Errorf("kernel options %v, allow other %v", got, f.allowOther)
 	}
