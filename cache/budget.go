@@ -27,12 +27,12 @@ type Memory struct {
 // otherwise: the training job beside it needs most.
 const budgetShare = 4
 
-// minBudget is what a cache gets where the machine looks full: a few photos.
-const minBudget = 64 << 20
+// MinBudget is what a cache gets where the machine looks full: a few photos.
+const MinBudget = 64 << 20
 
 // DefaultBudget returns a quarter of what cgroup and machine have free.
 func (m Memory) DefaultBudget() int64 {
-	return max(m.Free()/budgetShare, minBudget)
+	return max(m.Free()/budgetShare, MinBudget)
 }
 
 // Free returns the smaller of what the machine and the cgroup have left.

@@ -170,7 +170,7 @@ func TestReadMemoryOfThisMachine(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if m.Available <= 0 || m.CgroupFree < 0 || m.Free() > m.Available || m.DefaultBudget() < minBudget {
+	if m.Available <= 0 || m.CgroupFree < 0 || m.Free() > m.Available || m.DefaultBudget() < MinBudget {
 		t.Errorf("%+v", m)
 	}
 }
@@ -180,9 +180,9 @@ func TestDefaultBudget(t *testing.T) {
 		{16 << 30, math.MaxInt64, 4 << 30},
 		{16 << 30, 8 << 30, 2 << 30},
 		{8 << 30, 16 << 30, 2 << 30},
-		{100 << 20, math.MaxInt64, minBudget},
-		{16 << 30, 0, minBudget},
-		{0, 0, minBudget},
+		{100 << 20, math.MaxInt64, MinBudget},
+		{16 << 30, 0, MinBudget},
+		{0, 0, MinBudget},
 	} {
 		m := Memory{Available: tc.available, CgroupFree: tc.cgroup}
 		if got := m.DefaultBudget(); got != tc.want {

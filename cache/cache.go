@@ -89,7 +89,7 @@ type Stats struct {
 	Bytes                   int64  // of published buffers, running fills and what is being freed
 	PinnedBytes             int64  // of published buffers in use
 	Buffers, Pinned         int
-	Budget, Limit           int64 // Limit is Budget plus the pin allowance
+	Budget, Limit           int64 // of the moment; the most that buffers and pins may take
 	RegisterFailures        uint64
 }
 
@@ -103,6 +103,7 @@ type Cache[K comparable] struct {
 	buffers   map[K]*Buffer[K]
 	idle      *simplelru.LRU[K, *Buffer[K]] // published and not pinned, oldest first
 	flights   map[K]*flight[K]
+	budget    int64 // of the moment, at most opt.Budget
 	used      int64 // charged for published buffers and running fills, until really freed
 	dying     int64 // the part of used that is being given back just now
 	wanted    int64 // asked for by fills that have no room yet
@@ -151,6 +152,7 @@ func New[K comparable](opt Options) (*Cache[K], error) {
 	c := &Cache[K]{
 		opt:      opt,
 		maxDescs: opt.Medium.maxDescriptors(),
+		budget:   opt.Budget,
 
 		buffers: make(map[K]*Buffer[K]),
 		idle:    idle,
@@ -350,7 +352,7 @@ func (c *Cache[K]) reserve(charge int64, deadline time.Time) error {
 		switch {
 		case c.closed:
 			return ErrClosed
-		case c.used+charge <= c.opt.Budget && !c.tooManyDescriptors():
+		case c.used+charge <= c.budget && !c.tooManyDescriptors():
 			c.used += charge
 			return nil
 		case c.shortOfRoom() && c.evictOldest():
@@ -369,7 +371,7 @@ func (c *Cache[K]) reserve(charge int64, deadline time.Time) error {
 // the ones that are under way. Without it two misses at once evict for each
 // other's need too.
 func (c *Cache[K]) shortOfRoom() bool {
-	return c.used-c.dying+c.wanted > c.opt.Budget || c.tooManyDescriptors()
+	return c.used-c.dying+c.wanted > c.budget || c.tooManyDescriptors()
 }
 
 // tooManyDescriptors says whether buffers hold as many descriptors as the
@@ -486,9 +488,26 @@ func (c *Cache[K]) unpin(b *Buffer[K]) {
 	c.pinned -= b.charge
 	c.nPinned--
 	c.idle.Add(b.key, b)
-	for c.used-c.dying > c.opt.Budget && c.evictOldest() {
-	}
+	c.trim()
 	c.changed.Broadcast()
+}
+
+// SetBudget changes the budget, between one page and the one of the options, and
+// evicts what is too much. What is pinned stays, and may still grow to the limit
+// of the options: it is memory in use, not a cache.
+func (c *Cache[K]) SetBudget(bytes int64) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.budget = min(max(bytes, pageBytes), c.opt.Budget)
+	c.trim()
+	c.changed.Broadcast()
+}
+
+// trim evicts until the budget is kept or nothing is idle. The lock is held,
+// and given up while memory is freed.
+func (c *Cache[K]) trim() {
+	for c.used-c.dying > c.budget && c.evictOldest() {
+	}
 }
 
 // Stats returns the counters.
@@ -499,7 +518,7 @@ func (c *Cache[K]) Stats() Stats {
 		Hits: c.hits, Misses: c.misses, Evictions: c.evictions,
 		Bytes: c.used, PinnedBytes: c.pinned,
 		Buffers: len(c.buffers), Pinned: c.nPinned,
-		Budget: c.opt.Budget, Limit: c.limit(),
+		Budget: c.budget, Limit: c.limit(),
 		RegisterFailures: c.refused,
 	}
 }

@@ -89,6 +89,7 @@ type mount struct {
 	control *control
 	started time.Time
 	pid     int
+	closing chan struct{} // closed when the mount is gone
 
 	passthrough   bool
 	noPassthrough string // why not
@@ -152,6 +153,7 @@ func (m *mount) serve() (*fuse.Server, error) {
 	go server.Serve()
 	if err := server.WaitMount(); err != nil {
 		err = &MountError{Mountpoint: m.opt.Mountpoint, Err: err}
+		close(m.closing)
 		return nil, errors.Join(err, server.Unmount(), m.cache.Close())
 	}
 	return server, nil
@@ -187,6 +189,7 @@ func newMount(opt Options, store dataset.Store) *mount {
 		layer:   new(kernelLayer),
 		started: time.Now(),
 		pid:     os.Getpid(),
+		closing: make(chan struct{}),
 	}
 	m.names = resolver{ds: m.ds}
 	m.control = newControl(m)
@@ -237,9 +240,14 @@ func mountOptions(opt Options, log *slog.Logger) *fuse.MountOptions {
 
 // makeCache finds out how buffers can be served and makes the cache for it.
 func (m *mount) makeCache(server *fuse.Server) error {
-	budget, err := m.budget()
+	mem, err := cache.ReadMemory()
 	if err != nil {
 		return err
+	}
+	budget := firstBudget(m.opt.CacheBytes, mem)
+	if budget < m.opt.CacheBytes {
+		m.log.Warn("the cache is smaller than asked for: machine or cgroup have less free",
+			"asked_bytes", m.opt.CacheBytes, "cache_bytes", budget, "free_bytes", mem.Free())
 	}
 	medium, err := m.openMedium(server, budget)
 	if err != nil {
@@ -256,22 +264,11 @@ func (m *mount) makeCache(server *fuse.Server) error {
 		}
 	}
 	m.medium = medium.Name()
-	m.cache, err = cache.New[bufferKey](opt)
-	if err != nil {
-		medium.Close()
+	if m.cache, err = cache.New[bufferKey](opt); err != nil {
+		return errors.Join(err, medium.Close())
 	}
-	return err
-}
-
-func (m *mount) budget() (int64, error) {
-	if m.opt.CacheBytes != 0 {
-		return m.opt.CacheBytes, nil
-	}
-	mem, err := cache.ReadMemory()
-	if err != nil {
-		return 0, err
-	}
-	return mem.DefaultBudget(), nil
+	go m.watchMemory(budget)
+	return nil
 }
 
 // openMedium chooses the best medium that this machine allows: files of a
@@ -400,6 +397,7 @@ func (x *Mounted) Detach() error { return detach(x.m.opt.Mountpoint, true) }
 
 // close frees what the mount holds, after the last request.
 func (m *mount) close() error {
+	close(m.closing)
 	err := m.cache.Close()
 	m.decoder.Close()
 	return errors.Join(err, m.store.Close())

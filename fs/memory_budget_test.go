@@ -1,0 +1,46 @@
+package fs
+
+import (
+	"math"
+	"testing"
+
+	"prismfs/cache"
+)
+
+func TestFirstBudget(t *testing.T) {
+	const gib = 1 << 30
+	for _, c := range []struct{ asked, available, cgroup, want int64 }{
+		{0, 16 * gib, math.MaxInt64, 4 * gib},
+		{0, 16 * gib, 2 * gib, gib / 2},
+		{4 * gib, 16 * gib, math.MaxInt64, 4 * gib},
+		{4 * gib, 3 * gib, math.MaxInt64, 2 * gib}, // with the allowance for pins, what is free
+		{4 * gib, 16 * gib, 300 << 20, 200 << 20},
+		{1 << 20, 16 * gib, math.MaxInt64, 1 << 20},
+		{4 * gib, 16 * gib, 0, cache.MinBudget},
+	} {
+		if got := firstBudget(c.asked, cache.Memory{Available: c.available, CgroupFree: c.cgroup}); got != c.want {
+			t.Errorf("asked %d, free %d and %d: %d, want %d", c.asked, c.available, c.cgroup, got, c.want)
+		}
+	}
+}
+
+func TestNextBudget(t *testing.T) {
+	const mib, full = 1 << 20, 1024 << 20 // so the reserve is 256 MiB
+	for _, c := range []struct {
+		what                  string
+		now, used, free, want int64
+	}{
+		{"plenty", full, 900 * mib, 4096 * mib, full},
+		{"enough", full, 900 * mib, 300 * mib, full},
+		{"short by 56", full, 900 * mib, 200 * mib, (900 - 56) * mib},
+		{"short, though nearly empty", full, 10 * mib, 0, full / shrunkShare},
+		{"short, shrunk already", 100 * mib, 100 * mib, 250 * mib, 94 * mib},
+		{"never grows while short", 100 * mib, 400 * mib, 200 * mib, 100 * mib},
+		{"free again", 100 * mib, 100 * mib, 912 * mib, 200 * mib},
+		{"up to the full size", 1000 * mib, 900 * mib, 4096 * mib, full},
+	} {
+		if got := nextBudget(full, c.now, c.used, c.free); got != c.want {
+			t.Errorf("%s: %d MiB, want %d", c.what, got/mib, c.want/mib)
+		}
+	}
+}
