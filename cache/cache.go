@@ -33,7 +33,7 @@ import (
 )
 
 // ErrNoSpace says that a buffer does not fit beside what is pinned.
-var ErrNoSpace = errors.New("decoded cache is full of files in use")
+var ErrNoSpace = errors.New("no room in the cache of decoded files")
 
 // ErrClosed says that the cache was closed.
 var ErrClosed = errors.New("decoded cache is closed")
@@ -338,7 +338,7 @@ func (c *Cache[K]) chargeOf(size int64) (int64, error) {
 }
 
 func (c *Cache[K]) neverFits(size int64) error {
-	return fmt.Errorf("%w: %d bytes are needed at once, the cache holds %d", ErrNoSpace, size, c.limit())
+	return fmt.Errorf("%w: this one takes %d bytes, all of them together may take %d", ErrNoSpace, size, c.limit())
 }
 
 // reserve makes room for charge bytes: by evicting what nobody uses, else out
@@ -362,7 +362,7 @@ func (c *Cache[K]) reserve(charge int64, deadline time.Time) error {
 			c.used += charge
 			return nil
 		case !c.waitUntil(deadline):
-			return fmt.Errorf("%w: %d of %d bytes are in use for %v", ErrNoSpace, c.used, c.limit(), c.opt.MaxWait)
+			return fmt.Errorf("%w: files that are open or mapped hold %d of %d bytes, and none was closed for %v", ErrNoSpace, c.used, c.limit(), c.opt.MaxWait)
 		}
 	}
 }

@@ -26,7 +26,11 @@ func (m *mount) fail(doing, path string, err error) syscall.Errno {
 	default:
 		m.errors.Add(1)
 		if !m.reported.seen(path, errno) {
-			m.log.Error("cannot serve a file", "doing", doing, "path", path, "errno", errno.Error(), "error", err)
+			args := []any{"doing", doing, "path", path, "errno", errno.Error(), "error", err}
+			if errno == syscall.ENOMEM {
+				args = append(args, "remedy", "mount with a larger --cache, or hold fewer files open or mapped")
+			}
+			m.log.Error("cannot serve a file", args...)
 		}
 	}
 	return errno
@@ -73,24 +77,27 @@ func (r *reports) seen(path string, errno syscall.Errno) bool {
 	return false
 }
 
-// rate lets an event through at most so often: tools probe many names, and a
-// kernel that refuses one backing file refuses many.
+// rate lets a few events through at a time: tools probe many names.
 type rate struct {
-	mu   sync.Mutex
-	next time.Time
+	mu    sync.Mutex
+	start time.Time // of the present window
+	count int       // of events in it
 }
 
-// logInterval is the least time between two lines about events of one kind.
-const logInterval = time.Second
+// At most rateBurst lines of a kind are logged in a rateWindow.
+const (
+	rateBurst  = 10
+	rateWindow = 10 * time.Second
+)
 
 func (r *rate) allow(now time.Time) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if now.Before(r.next) {
-		return false
+	if now.Sub(r.start) >= rateWindow {
+		r.start, r.count = now, 0
 	}
-	r.next = now.Add(logInterval)
-	return true
+	r.count++
+	return r.count <= rateBurst
 }
 
 // withTail returns a logger that also writes to the tail.

@@ -140,7 +140,7 @@ func (m *mount) serve() (*fuse.Server, error) {
 	}
 	root := &dirNode{m: m, at: place{view: m.opt.View}, id: info.ID}
 	m.layer.RawFileSystem = gofs.NewNodeFS(root, nodeOptions(m.opt))
-	server, err := fuse.NewServer(m.layer, m.opt.Mountpoint, mountOptions(m.opt, m.log))
+	server, err := newServer(m.layer, m.opt.Mountpoint, mountOptions(m.opt, m.log))
 	if err != nil {
 		return nil, &MountError{Mountpoint: m.opt.Mountpoint, Err: err}
 	}

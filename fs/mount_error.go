@@ -64,7 +64,8 @@ func (e *MountError) Why() Reason {
 	case errors.Is(e.Err, exec.ErrNotFound):
 		return ReasonNoFusermount
 	case errors.Is(e.Err, syscall.EPERM) || errors.Is(e.Err, syscall.EACCES) ||
-		strings.Contains(text, "user_allow_other") || strings.Contains(text, "ermission denied"):
+		strings.Contains(text, "user_allow_other") || strings.Contains(text, "ermission denied") ||
+		strings.Contains(text, "no write access") || strings.Contains(text, "not owned by user"):
 		return ReasonNotPermitted
 	}
 	return ReasonOther
@@ -78,6 +79,8 @@ func (e *MountError) remedy() string {
 		return "uncomment user_allow_other in /etc/fuse.conf, or leave --allow-other away"
 	}
 	switch e.Why() {
+	case ReasonNotPermitted:
+		return "use a mount point that is yours and that you may write, or mount as root"
 	case ReasonBusy:
 		return "close what is open there (fuser -vm shows it), or use prismfs umount --lazy"
 	case ReasonNoFusermount:

@@ -248,7 +248,11 @@ func (d *dirNode) warnAbout(e dataset.DirEntry) {
 func (d *dirNode) warnOfHidden(name string) {
 	readings, _ := splits(name)
 	for _, s := range readings {
-		if _, err := d.m.ds.Stat(background, path.Join(d.at.source, s.base)); err != nil || s.base == "" {
+		// Terms alone are a view of the root.
+		if s.base == "" && d.at.source != "" {
+			continue
+		}
+		if _, err := d.m.ds.Stat(background, path.Join(d.at.source, s.base)); err != nil {
 			continue
 		}
 		if !d.warnedOfHidden.Swap(true) {

@@ -40,14 +40,16 @@ type sampleNode struct {
 	// the buffer has a backing id, else by reads and the page cache. The kernel
 	// answers EIO to an inode in both modes or with two backing files. opens is
 	// changed under the lock; a stat reads it without waiting for a decode.
-	mu      sync.Mutex
-	opens   atomic.Int64
-	buf     *buffer // pinned while opens > 0; nil while a reader may not need it
-	decoded bool    // was served once, so that the kernel may have its pages
+	mu    sync.Mutex
+	opens atomic.Int64
+	buf   *buffer // pinned while opens > 0
 }
 
 // sampleHandle is an open of a sampleNode.
-type sampleHandle struct{ node *sampleNode }
+type sampleHandle struct {
+	node *sampleNode
+	buf  *buffer // the node's, for as long as the handle is open
+}
 
 // fillAttr writes the attributes; they never change.
 func (n *sampleNode) fillAttr(a *fuse.Attr) { fillFileAttr(a, n.sample.Info, n.size) }
@@ -75,49 +77,28 @@ func (n *sampleNode) Open(ctx context.Context, flags uint32) (gofs.FileHandle, u
 	}
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	// Where the kernel keeps pages and cannot be given a file, a file that was
-	// read before is likely there still: decode it when a read says otherwise.
-	lazy := n.decoded && !n.m.passthrough
-	if n.buf == nil && !lazy {
-		if err := n.pin(); err != nil {
+	if n.opens.Load() == 0 {
+		buf, err := n.m.decoded(n.sample, n.view.Form, n.size)
+		if err != nil {
 			return nil, 0, n.m.fail("open", n.sample.Path, err)
 		}
+		n.buf = buf
 	}
 	n.opens.Add(1)
 	n.m.served.Add(1)
 	var answer uint32 = fuse.FOPEN_KEEP_CACHE | fuse.FOPEN_NOFLUSH
-	if n.buf != nil && n.buf.BackingID() != 0 {
-		n.m.layer.grantPassthrough(ctx, n.buf.BackingID())
+	if id := n.buf.BackingID(); id != 0 {
+		n.m.layer.grantPassthrough(ctx, id)
 		answer = fuse.FOPEN_NOFLUSH
 	}
-	return &sampleHandle{node: n}, answer, 0
-}
-
-// pin gets the buffer, decoding it if need be. The lock is held.
-func (n *sampleNode) pin() error {
-	buf, err := n.m.decoded(n.sample, n.view.Form, n.size)
-	if err != nil {
-		return err
-	}
-	n.buf, n.decoded = buf, true
-	return nil
+	return &sampleHandle{node: n, buf: n.buf}, answer, 0
 }
 
 // Read serves a handle that the kernel does not serve itself.
 func (h *sampleHandle) Read(ctx context.Context, dest []byte, off int64) (fuse.ReadResult, syscall.Errno) {
-	n := h.node
-	n.mu.Lock()
-	if n.buf == nil {
-		if err := n.pin(); err != nil {
-			n.mu.Unlock()
-			return nil, n.m.fail("read", n.sample.Path, err)
-		}
-	}
-	buf := n.buf // pinned until this handle's release, which comes after its reads
-	n.mu.Unlock()
-	data, err := buf.Slice(dest, off, len(dest))
+	data, err := h.buf.Slice(dest, off, len(dest))
 	if err != nil {
-		return nil, n.m.fail("read", n.sample.Path, err)
+		return nil, h.node.m.fail("read", h.node.sample.Path, err)
 	}
 	return fuse.ReadResultData(data), 0
 }
@@ -127,7 +108,7 @@ func (h *sampleHandle) Release(ctx context.Context) syscall.Errno {
 	n := h.node
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	if n.opens.Add(-1) == 0 && n.buf != nil {
+	if n.opens.Add(-1) == 0 {
 		n.buf.Unpin()
 		n.buf = nil
 	}

@@ -187,7 +187,13 @@ func TestReportsAreBounded(t *testing.T) {
 func TestRate(t *testing.T) {
 	var r rate
 	now := time.Now()
-	if !r.allow(now) || r.allow(now.Add(logInterval/2)) || !r.allow(now.Add(logInterval)) {
-		t.Error("the rate is not one an interval")
+	allowed := 0
+	for range 3 * rateBurst {
+		if r.allow(now) {
+			allowed++
+		}
+	}
+	if allowed != rateBurst || r.allow(now.Add(rateWindow/2)) || !r.allow(now.Add(rateWindow)) {
+		t.Errorf("%d events of one moment are let through, want %d, and none before the next window", allowed, rateBurst)
 	}
 }

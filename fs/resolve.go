@@ -3,6 +3,7 @@ package fs
 import (
 	"context"
 	"errors"
+	"fmt"
 	iofs "io/fs"
 	"path"
 	"strings"
@@ -228,7 +229,22 @@ func (r resolver) withTerms(ctx context.Context, p place, name string) (target, 
 	if bad != nil {
 		return target{}, &errWhy{bad.Error()}
 	}
-	return target{}, iofs.ErrNotExist
+	return target{}, r.unknownTerm(ctx, p, name)
+}
+
+// unknownTerm says so where what stands before a name's last + exists, so that
+// the name was most likely meant to have terms.
+func (r resolver) unknownTerm(ctx context.Context, p place, name string) error {
+	cut := strings.LastIndexByte(name, '+')
+	base, word := name[:cut], name[cut+1:]
+	var tm terms
+	if err := tm.add(word); !errors.Is(err, errNoTerm) || base == "" && p.source != "" {
+		return iofs.ErrNotExist
+	}
+	if _, err := r.stat(ctx, path.Join(p.source, base)); err != nil {
+		return iofs.ErrNotExist
+	}
+	return &errWhy{fmt.Sprintf("%q is no view term", word)}
 }
 
 func (r resolver) folderWithTerms(ctx context.Context, p place, name string) (target, error) {

@@ -183,7 +183,7 @@ func TestResolveNothing(t *testing.T) {
 		t.Errorf("a file that is no L3: %v", err)
 	}
 	var why *errWhy
-	for _, path := range [][]string{{"train+png+npy"}, {"train+png+chw"}, {"train+png", "cat+raw"}} {
+	for _, path := range [][]string{{"train+png+npy"}, {"train+png+chw"}, {"train+png", "cat+raw"}, {"train+nothing"}, {"+PNG"}} {
 		if _, err := walk(r, DefaultView, path...); !errors.As(err, &why) {
 			t.Errorf("%v: %v does not say why", path, err)
 		}

@@ -1,7 +1,6 @@
 package fs
 
 import (
-	"fmt"
 	"time"
 
 	"prismfs/cache"
@@ -78,7 +77,7 @@ func (m *mount) cacheStats() cache.Stats { return m.cache.Stats() }
 
 func (m *mount) statsText() string { return jsonText(m.stats()) }
 
-func (m *mount) versionText() string { return fmt.Sprintf("prismfs %s\n", m.opt.Version) }
+func (m *mount) versionText() string { return m.opt.Version + "\n" }
 
 // configText tells how the mount was made.
 func (m *mount) configText() string {

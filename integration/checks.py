@@ -647,6 +647,30 @@ def check_replaced_source(mount, source, versions, expected):
     old[0].close()
 
 
+def check_held_while_replaced(mount, source, versions, expected, others):
+    """Files that are open or mapped keep their bytes while their source is replaced, then removed, and memory is wanted."""
+    path = os.path.join(mount, "picture.npy")
+    want = read(os.path.join(expected, "000.npy"))
+    same(read(path), want, "read before")  # so that the kernel may have its pages
+    before = stats(mount)["cache_evictions"]
+    for name in others:
+        read(os.path.join(mount, name))
+    expect(stats(mount)["cache_evictions"] > before, "nothing was evicted: the check checked nothing")
+    with open(path, "rb", buffering=0) as file:
+        mapped = np.load(path, mmap_mode="r")
+        pixels = np.load(os.path.join(expected, "000.npy"))
+        for what in ("replaced", "removed"):
+            if what == "replaced":
+                replace(source, "picture", os.path.join(versions, "001.l3"))
+            else:
+                os.unlink(os.path.join(source, "picture.l3"))
+            for name in others:
+                read(os.path.join(mount, name))
+            check_drop_caches()
+            same(os.pread(file.fileno(), len(want) + 1, 0), want, f"{what}: open since before")
+            same_pixels(mapped, pixels, f"{what}: mapped since before")
+
+
 # The tree.
 
 

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 )
@@ -96,6 +97,22 @@ func TestReplacedSource(t *testing.T) {
 		copyFile(t, f.path("replace-packed/000.l3"), filepath.Join(source, "picture.l3"))
 		mt := mount(t, source, m)
 		check(t, "replaced_source", args{"mount": mt.dir, "source": source, "versions": f.path("replace-packed"), "expected": f.path("replace")})
+	})
+}
+
+// TestHeldWhileReplaced holds files open and mapped while the file that they
+// were decoded from changes, and nothing of them is cached elsewhere.
+func TestHeldWhileReplaced(t *testing.T) {
+	f := testFixtures(t)
+	eachMode(t, func(t *testing.T, m mode) {
+		source := scratch(t)
+		copyFile(t, f.path("replace-packed/000.l3"), filepath.Join(source, "picture.l3"))
+		for _, name := range smallOthers() {
+			packed := strings.TrimSuffix(name, ".npy") + ".l3"
+			copyFile(t, f.path("small-packed/"+packed), filepath.Join(source, packed))
+		}
+		mt := mount(t, source, m, "--cache", "8MiB")
+		check(t, "held_while_replaced", args{"mount": mt.dir, "source": source, "versions": f.path("replace-packed"), "expected": f.path("replace"), "others": smallOthers()})
 	})
 }
 

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"math"
 	"os"
 	"os/signal"
 	"runtime"
@@ -37,6 +38,9 @@ func (b *byteSize) String() string {
 	}
 	return humanize.IBytes(uint64(*b))
 }
+
+// minCacheBytes is the smallest cache: less holds no photograph.
+const minCacheBytes = 1 << 20
 
 func (b *byteSize) Type() string { return "size" }
 
@@ -85,7 +89,7 @@ the list, MOUNTPOINT/.prismfs/stats the counters.`,
 		},
 	}
 	flags := cmd.Flags()
-	flags.StringVar(&f.view, "view", "npy", "form of the files where a path names none: npy, png, ppm, raw, orig, with rgb or chw")
+	flags.StringVar(&f.view, "view", "npy", "form of the files where a path names none: npy, png, ppm, raw, l3 or orig, with rgb or chw")
 	flags.Var(&f.cache, "cache", "memory for decoded files (default: a quarter of what machine and cgroup have free)")
 	flags.StringVar(&f.backend, "backend", "auto", "what decodes: auto or cpu")
 	flags.BoolVar(&f.allowOther, "allow-other", false, "let other users read, as the permissions of the source allow")
@@ -113,6 +117,9 @@ func (f *mountFlags) mountOptions(source, mountpoint string) (fs.Options, error)
 	}
 	if f.jobs < 1 {
 		return opt, usageError("--jobs %d: at least one thread is needed", f.jobs)
+	}
+	if f.cache != 0 && f.cache < minCacheBytes {
+		return opt, usageError("--cache %v: at least %v is needed", &f.cache, humanize.IBytes(minCacheBytes))
 	}
 	if f.timeout < 0 {
 		return opt, usageError("--timeout %v is negative", f.timeout)
@@ -255,6 +262,10 @@ func mountInBackground() error {
 	self, err := os.Executable()
 	if err != nil {
 		return err
+	}
+	// Locks and pipes of the caller's shell must not live as long as the mount.
+	if err := unix.CloseRange(readyFD, math.MaxUint32, unix.CLOSE_RANGE_CLOEXEC); err != nil {
+		slog.Debug("descriptors of the caller stay open in the mount", "error", err)
 	}
 	null, err := os.OpenFile(os.DevNull, os.O_RDWR, 0)
 	if err != nil {

@@ -153,6 +153,7 @@ func TestMountRefusals(t *testing.T) {
 		{[]string{"--view", "gif", packed, mnt}, "", statusUsage, "not a view term"},
 		{[]string{"--view", "png+chw", packed, mnt}, "", statusUsage, "chw"},
 		{[]string{"--cache", "lots", packed, mnt}, "", statusUsage, "--cache"},
+		{[]string{"--cache", "1KiB", packed, mnt}, "", statusUsage, "--cache"},
 		{[]string{"--backend", "tpu", packed, mnt}, "", statusUsage, "--backend"},
 		{[]string{"--jobs", "0", packed, mnt}, "", statusUsage, "--jobs"},
 		{[]string{"--timeout", "-1s", packed, mnt}, "", statusUsage, "--timeout"},
@@ -183,6 +184,79 @@ func TestMountRefusals(t *testing.T) {
 	}
 	if isMounted(t, mnt) {
 		t.Error("a refused mount is there")
+	}
+}
+
+// TestMountLetsGoOfDescriptors: a lock that the calling shell holds ends with
+// the shell, not with the mount.
+func TestMountLetsGoOfDescriptors(t *testing.T) {
+	packed, mnt := packedImages(t)
+	lock := filepath.Join(t.TempDir(), "lock")
+	script := exec.Command("sh", "-c", `(flock 9; "$0" mount "$1" "$2") 9>"$3"; flock -n "$3" true`, os.Args[0], packed, mnt, lock)
+	script.Env = append(os.Environ(), envRunMain+"=1")
+	if out, err := script.CombinedOutput(); err != nil {
+		t.Errorf("the lock is held by the mount: %v %s", err, out)
+	}
+	if !isMounted(t, mnt) {
+		t.Error("nothing is mounted")
+	}
+}
+
+// TestMountAsUser mounts through fusermount3, and shows what that refuses.
+func TestMountAsUser(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("only root can become another user")
+	}
+	if info, err := os.Stat("/dev/fuse"); err != nil || info.Mode().Perm()&0o006 != 0o006 {
+		t.Skipf("users cannot open /dev/fuse here: %v", err)
+	}
+	packed, _ := packedImages(t)
+	base, err := os.MkdirTemp("", "prismfs-user") // t.TempDir is closed to others
+	if err != nil {
+		t.Fatal(err)
+	}
+	mine, theirs := filepath.Join(base, "mine"), filepath.Join(base, "theirs")
+	t.Cleanup(func() {
+		prismfs("umount", "--lazy", mine).Run()
+		os.RemoveAll(base)
+	})
+	for _, dir := range []string{mine, theirs} {
+		if err := os.Mkdir(dir, 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	binary, source := filepath.Join(base, "prismfs"), filepath.Join(base, "packed")
+	if out, err := exec.Command("sh", "-c", `chmod 755 "$0" && cp "$1" "$2" && cp -r "$3" "$4" && chown -R nobody "$5" "$4"`,
+		base, os.Args[0], binary, packed, source, mine).CombinedOutput(); err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	asNobody := func(args ...string) *exec.Cmd {
+		cmd := exec.Command(binary, args...)
+		cmd.Env = append(os.Environ(), envRunMain+"=1")
+		cmd.Dir = base
+		cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: 65534, Gid: 65534}}
+		return cmd
+	}
+	status, out := output(t, asNobody("mount", source, theirs))
+	if status != statusNotPermitted || strings.Count(out, "\n") != 1 || !strings.Contains(out, "use a mount point that is yours") {
+		t.Errorf("a mount point of root: status %d: %s", status, out)
+	}
+	if conf, _ := os.ReadFile("/etc/fuse.conf"); !strings.Contains("\n"+string(conf), "\nuser_allow_other") {
+		status, out := output(t, asNobody("mount", "--allow-other", source, mine))
+		if status != statusNotPermitted || strings.Count(out, "\n") != 1 || !strings.Contains(out, "/etc/fuse.conf") {
+			t.Errorf("--allow-other: status %d: %s", status, out)
+		}
+	}
+	if status, out := output(t, asNobody("mount", source, mine)); status != statusOK || out != "" {
+		t.Fatalf("mount: status %d: %s", status, out)
+	}
+	reader := exec.Command("cat", filepath.Join(mine, "cat", "0.npy"))
+	reader.SysProcAttr = asNobody().SysProcAttr
+	if data, err := reader.Output(); err != nil || len(data) != 3728 {
+		t.Errorf("nobody reads %d bytes: %v", len(data), err)
+	}
+	if status, out := output(t, asNobody("umount", mine)); status != statusOK {
+		t.Errorf("umount: status %d: %s", status, out)
 	}
 }
 
