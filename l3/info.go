@@ -101,6 +101,9 @@ func ReadInfo(r io.ReaderAt, size int64, lim Limits) (Info, error) {
 }
 
 func notL3(prefix []byte) error {
+	if len(prefix) == 0 {
+		return fmt.Errorf("%w: it is empty", ErrNotL3)
+	}
 	return fmt.Errorf("%w: it begins with %q", ErrNotL3, prefix[:min(magicSize, len(prefix))])
 }
 

@@ -38,6 +38,9 @@ func TestIsL3(t *testing.T) {
 		if !errors.Is(infoErr, ErrNotL3) || !errors.Is(pixErr, ErrNotL3) {
 			t.Errorf("%q: %v, %v", file, infoErr, pixErr)
 		}
+		if says := strings.Contains(infoErr.Error(), "empty"); says != (file == "") {
+			t.Errorf("%q: %v", file, infoErr)
+		}
 	}
 }
 

@@ -72,7 +72,8 @@ type Report struct {
 
 // Inspect describes the L3 file or the folder of them at path. A single file
 // is decoded to see whether it is whole; of those in a folder only the heads
-// are read. A file that is no L3 at all is an error that wraps ErrSource.
+// are read. A file that is no L3 at all, or a folder without any, is an error
+// that wraps ErrSource.
 func Inspect(ctx context.Context, path string) (*Report, error) {
 	resolved, info, err := statSource(path)
 	if err != nil {
@@ -200,7 +201,20 @@ func inspectTree(ctx context.Context, resolved, path string) (*TreeReport, error
 	if err != nil {
 		return nil, sourceError(err)
 	}
+	if c.report.Samples == 0 && len(c.report.Bad) == 0 {
+		return nil, noSampleError(resolved, path)
+	}
 	return c.finish(), nil
+}
+
+// noSampleError is the error of a folder without L3 files, which mostly is the
+// wrong folder.
+func noSampleError(resolved, shown string) error {
+	question := "was it packed?"
+	if unfinished(resolved) {
+		question = "a run of pack is writing here, or was killed: run it again to go on"
+	}
+	return fmt.Errorf("%w: no L3 file in %s; %s", ErrSource, Printable(shown), question)
 }
 
 // file counts one file of the tree.

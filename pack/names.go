@@ -14,6 +14,10 @@ import (
 // Suffix is the suffix of L3 files; a mount knows samples by it.
 const Suffix = ".l3"
 
+// controlFolder is the name at the root of a mount that holds its control
+// files, and hides what the source has under that name.
+const controlFolder = ".prismfs"
+
 // imageSuffixes are those of files that were meant to be images, in lower
 // case: those ImageFolder takes, and others of picture formats in use.
 var imageSuffixes = map[string]bool{

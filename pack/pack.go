@@ -6,11 +6,10 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"log/slog"
 	"os"
+	"path/filepath"
 	"runtime"
 	"strings"
-	"sync"
 	"time"
 
 	"prismfs/internal/imagefile"
@@ -27,7 +26,6 @@ type Options struct {
 	// Progress, unless nil, is called after every file, never twice at once.
 	// The total is 0 until it is known.
 	Progress func(done, total int)
-	Logger   *slog.Logger // nil: slog.Default()
 }
 
 // MaxPixelsLimit is the largest Options.MaxPixels: what readers of L3 accept.
@@ -58,18 +56,16 @@ func Pack(ctx context.Context, src, dst string, opt Options) (*Summary, error) {
 	if opt.MaxPixels <= 0 {
 		opt.MaxPixels = imagefile.DefaultLimits.MaxPixels
 	}
-	if opt.Logger == nil {
-		opt.Logger = slog.Default()
+	source, err := apart(src, dst)
+	if err != nil {
+		return nil, err
 	}
-	var warnJPEG sync.Once
-	summary, err := convertTree(ctx, src, dst, opt.Jobs, opt.Progress, func(source string, t *target) (nameRule, func() converter) {
-		rule := func(d *directory) map[string]string { return packCollisions(source, d, opt.KeepSuffix) }
-		return rule, func() converter {
-			return &packer{source: source, target: t, opt: opt, decoder: l3.NewDecoder(l3.Limits{}), warnJPEG: &warnJPEG}
-		}
+	rule := func(d *directory) map[string]string { return packCollisions(source, d, opt.KeepSuffix) }
+	summary, err := convertTree(ctx, source, dst, opt.Jobs, opt.Progress, rule, func(t *target) converter {
+		return &packer{source: source, target: t, opt: opt, decoder: l3.NewDecoder(l3.Limits{})}
 	})
 	if summary != nil {
-		summary.Notes = append(summary.Notes, poorChoices(summary)...)
+		summary.Notes = append(append(summary.Notes, poorChoices(summary)...), hiddenByMounts(dst)...)
 	}
 	return summary, err
 }
@@ -78,14 +74,11 @@ func Pack(ctx context.Context, src, dst string, opt Options) (*Summary, error) {
 // with the reasons.
 type nameRule func(*directory) map[string]string
 
-// convertTree is what Pack and Unpack share: both folders are checked, the
-// target is opened and closed, and in between every file finds its outcome.
-func convertTree(ctx context.Context, src, dst string, jobs int, progress func(done, total int),
-	prepare func(source string, t *target) (nameRule, func() converter)) (*Summary, error) {
-	source, err := apart(src, dst)
-	if err != nil {
-		return nil, err
-	}
+// convertTree is what Pack and Unpack share, for a source and a destination that
+// are apart: the target is opened and closed, and in between every file finds
+// its outcome.
+func convertTree(ctx context.Context, source, dst string, jobs int, progress func(done, total int),
+	rule nameRule, construct func(*target) converter) (*Summary, error) {
 	if f, err := os.Open(source); err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrSource, err)
 	} else {
@@ -98,8 +91,8 @@ func convertTree(ctx context.Context, src, dst string, jobs int, progress func(d
 	if jobs <= 0 {
 		jobs = runtime.GOMAXPROCS(0)
 	}
-	rule, construct := prepare(source, t)
-	r := &run{source: source, target: t, jobs: jobs, refusals: rule, newConverter: construct, progress: progress}
+	r := &run{source: source, target: t, jobs: jobs, refusals: rule, progress: progress,
+		newConverter: func() converter { return construct(t) }}
 	summary, err := r.do(ctx)
 	if closeErr := t.close(); err == nil {
 		err = closeErr
@@ -165,15 +158,22 @@ func poorChoices(s *Summary) []string {
 	return notes
 }
 
+// hiddenByMounts names what a mount of the destination cannot show.
+func hiddenByMounts(dst string) []string {
+	if _, err := os.Lstat(filepath.Join(dst, controlFolder)); err != nil {
+		return nil
+	}
+	return []string{controlFolder + " cannot be seen in a mount, which shows its own control files under that name: rename it in the source"}
+}
+
 // packer converts images to L3, one at a time.
 type packer struct {
-	source   string
-	target   *target
-	opt      Options
-	decoder  *l3.Decoder
-	warnJPEG *sync.Once
-	file     []byte // of the source, reused
-	pixels   []byte // of the check, reused
+	source  string
+	target  *target
+	opt     Options
+	decoder *l3.Decoder
+	file    []byte // of the source, reused
+	pixels  []byte // of the check, reused
 }
 
 func (p *packer) convert(ctx context.Context, t task) (outcome, error) {
@@ -228,11 +228,6 @@ func (p *packer) pack(ctx context.Context, t task, f *os.File, info fs.FileInfo,
 	encoded, err := p.encode(img, t)
 	if err != nil {
 		return refusal(reasonOf(err)), nil
-	}
-	if format == imagefile.JPEG {
-		p.warnJPEG.Do(func() {
-			p.opt.Logger.Warn("JPEG images become about 2.5 times larger as L3, which keeps every decoded pixel")
-		})
 	}
 	if err := ctx.Err(); err != nil {
 		return outcome{}, err

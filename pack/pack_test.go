@@ -161,6 +161,12 @@ func TestPackLinksAndSpecialFiles(t *testing.T) {
 	if diff := cmp.Diff(want, refusedPaths(s)); diff != "" {
 		t.Errorf("refused:\n%s", diff)
 	}
+	for _, r := range s.Refused {
+		outside := r.Path == "a/outside.png" || r.Path == "d"
+		if strings.Contains(r.Reason, "cp -rL") != outside || strings.Contains(r.Reason, "empty folder") != (r.Path == "d") {
+			t.Errorf("%s was refused: %s", r.Path, r.Reason)
+		}
+	}
 	want = []string{"a/absolute.l3", "a/folder/deep.l3", "a/img.l3", "a/inside.l3", "b/sub/deep.l3", "c/sub/deep.l3"}
 	if diff := cmp.Diff(want, names(t, dst)); diff != "" {
 		t.Errorf("outputs:\n%s", diff)
@@ -229,7 +235,7 @@ func TestPackRefusesOverlappingFolders(t *testing.T) {
 		{"source is a file", file, filepath.Join(base, "new"), ErrSource},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			s, err := Pack(context.Background(), c.src, c.dst, Options{Logger: quiet})
+			s, err := Pack(context.Background(), c.src, c.dst, Options{})
 			if s != nil || !errors.Is(err, c.want) {
 				t.Errorf("summary %v, error %v", s, err)
 			}
@@ -250,7 +256,7 @@ func TestPackDoesNotFollowLinksOutOfDestination(t *testing.T) {
 		t.Fatal(err)
 	}
 	before := listing(t, src)
-	if _, err := Pack(context.Background(), src, dst, Options{Logger: quiet}); err == nil {
+	if _, err := Pack(context.Background(), src, dst, Options{}); err == nil {
 		t.Error("no error")
 	}
 	if diff := cmp.Diff(before, listing(t, src)); diff != "" {
@@ -355,7 +361,7 @@ func TestPackFullDisk(t *testing.T) {
 		t.Skipf("cannot mount a tmpfs: %v", err)
 	}
 	t.Cleanup(func() { syscall.Unmount(dst, 0) })
-	s, err := Pack(context.Background(), src, dst, Options{Logger: quiet})
+	s, err := Pack(context.Background(), src, dst, Options{})
 	if !errors.Is(err, syscall.ENOSPC) || s == nil || s.Finished {
 		t.Fatalf("error %v, summary %v", err, s)
 	}
@@ -383,7 +389,7 @@ func TestInterruptLeavesWholeOutputsOnly(t *testing.T) {
 	}
 	writeTree(t, src, files)
 	ctx, cancel := context.WithCancel(context.Background())
-	s, err := Pack(ctx, src, dst, Options{Jobs: 4, Logger: quiet, Progress: func(done, _ int) {
+	s, err := Pack(ctx, src, dst, Options{Jobs: 4, Progress: func(done, _ int) {
 		if done == 20 {
 			cancel()
 		}
@@ -412,6 +418,19 @@ func TestPackEmptySource(t *testing.T) {
 	}
 	if _, err := os.Stat(filepath.Join(dst, Marker)); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("the marker was left: %v", err)
+	}
+}
+
+// What a mount would hide at its root is packed, and named; an image of that
+// name becomes .prismfs.l3, which is not hidden.
+func TestPackNamesWhatAMountHides(t *testing.T) {
+	for path, named := range map[string]bool{".prismfs/x.png": true, ".prismfs": false, "a/.prismfs/x.png": false} {
+		src := filepath.Join(t.TempDir(), "src")
+		writeTree(t, src, map[string][]byte{path: pngBytes(t, 1)})
+		s := mustPack(t, src, filepath.Join(t.TempDir(), "dst"), Options{})
+		if notes := strings.Join(s.Notes, "\n"); strings.Contains(notes, ".prismfs cannot be seen") != named || s.Converted.Files != 1 {
+			t.Errorf("%s: notes %q, %v", path, notes, s)
+		}
 	}
 }
 

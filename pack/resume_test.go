@@ -207,7 +207,7 @@ func TestOneRunAtATime(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, err = Pack(context.Background(), src, dst, Options{Logger: quiet})
+	_, err = Pack(context.Background(), src, dst, Options{})
 	if !errors.Is(err, ErrDestination) || !strings.Contains(err.Error(), "another run") {
 		t.Errorf("while another run has the destination: %v", err)
 	}

@@ -121,18 +121,20 @@ func (r *run) enqueue(ctx context.Context, d *directory, tasks chan<- task) erro
 }
 
 // startClasses ranks the folders of the first level. Those that cannot be
-// entered are made too, empty: a missing one would shift the labels that a
-// loader derives from the folders, an empty one makes it stop.
+// entered are made too, empty, and their refusal says so: a missing one would
+// shift the labels that a loader derives from the folders without a word, an
+// empty one makes it stop.
 func (r *run) startClasses(root *directory) error {
 	r.labels = map[string]*int64{}
 	for class, rank := range ranks(root.folders) {
 		r.labels[class] = &rank
 	}
 	r.summary.Classes = len(r.labels)
-	for _, f := range root.refused {
+	for i, f := range root.refused {
 		if r.labels[f.Path] == nil {
 			continue
 		}
+		root.refused[i].Reason += " (the class stays as an empty folder, at which ImageFolder stops: without it the labels of other classes could shift)"
 		if err := r.target.mkdir(f.Path, 0o777); err != nil {
 			return fmt.Errorf("making a folder in the destination: %w", err)
 		}

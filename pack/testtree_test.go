@@ -11,9 +11,7 @@ import (
 	"image/color"
 	"image/jpeg"
 	"image/png"
-	"io"
 	"io/fs"
-	"log/slog"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -26,9 +24,6 @@ import (
 	"prismfs/l3"
 	"prismfs/raster"
 )
-
-// quiet keeps the log out of test output.
-var quiet = slog.New(slog.NewTextHandler(io.Discard, nil))
 
 // picture is a small image whose pixels depend on seed.
 func picture(width, height, seed int) *image.NRGBA {
@@ -142,7 +137,6 @@ func names(t testing.TB, root string) []string {
 // mustPack packs and checks that the summary adds up.
 func mustPack(t testing.TB, src, dst string, opt Options) *Summary {
 	t.Helper()
-	opt.Logger = quiet
 	s, err := Pack(context.Background(), src, dst, opt)
 	if err != nil {
 		t.Fatalf("Pack: %v", err)

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io/fs"
 	"path"
+	"slices"
 	"strings"
 	"time"
 
@@ -34,14 +35,40 @@ type UnpackOptions struct {
 //
 // A file that exists and holds the same pixels stays, any other is in the way
 // and its sample refused, unless Force is set. Errors and summary are as
-// Pack's.
+// Pack's; a src without any L3 file is an error that wraps ErrSource.
 func Unpack(ctx context.Context, src, dst string, opt UnpackOptions) (*Summary, error) {
-	return convertTree(ctx, src, dst, opt.Jobs, opt.Progress, func(source string, t *target) (nameRule, func() converter) {
-		rule := func(d *directory) map[string]string { return unpackCollisions(source, d) }
-		return rule, func() converter {
-			return &unpacker{source: source, target: t, force: opt.Force, decoder: l3.NewDecoder(l3.Limits{})}
-		}
+	source, err := apart(src, dst)
+	if err != nil {
+		return nil, err
+	}
+	if err := requireSample(ctx, source, src); err != nil {
+		return nil, err
+	}
+	rule := func(d *directory) map[string]string { return unpackCollisions(source, d) }
+	return convertTree(ctx, source, dst, opt.Jobs, opt.Progress, rule, func(t *target) converter {
+		return &unpacker{source: source, target: t, force: opt.Force, decoder: l3.NewDecoder(l3.Limits{})}
 	})
+}
+
+// errSampleFound ends a walk that looks for one.
+var errSampleFound = errors.New("a sample was found")
+
+// requireSample returns the error of a folder without L3 files before anything
+// is written. Where a part of it cannot be entered, there may be some.
+func requireSample(ctx context.Context, source, shown string) error {
+	err := walk(ctx, source, func(d *directory) error {
+		if len(withoutMarker(d.refused)) > 0 || slices.ContainsFunc(d.files, func(name string) bool { return strings.HasSuffix(name, Suffix) }) {
+			return errSampleFound
+		}
+		return nil
+	})
+	switch {
+	case errors.Is(err, errSampleFound):
+		return nil
+	case err != nil:
+		return sourceError(err)
+	}
+	return noSampleError(source, shown)
 }
 
 // unpackCollisions finds the files of d that would take one name.

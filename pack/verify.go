@@ -42,7 +42,8 @@ type Verification struct {
 
 // Verify decodes the L3 file at path, or every one in the folder, and checks
 // every checksum. Files that are bad are listed in the result and are no
-// error; errors are those of the path or the context.
+// error; errors are those of the path, of a folder without any L3 file, or the
+// context's.
 func Verify(ctx context.Context, path string, opt VerifyOptions) (*Verification, error) {
 	resolved, info, err := statSource(path)
 	if err != nil {
@@ -65,6 +66,9 @@ func Verify(ctx context.Context, path string, opt VerifyOptions) (*Verification,
 	}
 	if err != nil {
 		return nil, sourceError(err)
+	}
+	if v.result.Samples == 0 {
+		return nil, noSampleError(resolved, path)
 	}
 	v.result.SourceDecoders = counts(v.decoders)
 	sort.Slice(v.result.Bad, func(i, j int) bool { return v.result.Bad[i].Path < v.result.Bad[j].Path })

@@ -176,6 +176,41 @@ func TestUnusableSources(t *testing.T) {
 	}
 }
 
+// A folder without any L3 file is most likely the wrong one.
+func TestFoldersWithoutSamples(t *testing.T) {
+	src, dst := t.TempDir(), filepath.Join(t.TempDir(), "dst")
+	writeTree(t, src, map[string][]byte{"a/img.png": pngBytes(t, 1)})
+	ctx := context.Background()
+	tools := map[string]func() error{
+		"Verify":  func() error { _, err := Verify(ctx, src, VerifyOptions{}); return err },
+		"Inspect": func() error { _, err := Inspect(ctx, src); return err },
+		"Unpack":  func() error { _, err := Unpack(ctx, src, dst, UnpackOptions{}); return err },
+	}
+	for name, call := range tools {
+		if err := call(); !errors.Is(err, ErrSource) || !strings.Contains(err.Error(), "no L3 file in "+src+"; was it packed?") {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	if _, err := os.Stat(dst); !os.IsNotExist(err) {
+		t.Errorf("Unpack made its destination: %v", err)
+	}
+	writeTree(t, src, map[string][]byte{Marker: nil})
+	for name, call := range tools {
+		if err := call(); !errors.Is(err, ErrSource) || !strings.Contains(err.Error(), "run it again") {
+			t.Errorf("%s of an unfinished folder: %v", name, err)
+		}
+	}
+	// What is bad or cannot be entered is reported as that.
+	if err := os.Symlink("nowhere", filepath.Join(src, "lost.l3")); err != nil {
+		t.Fatal(err)
+	}
+	for name, call := range tools {
+		if err := call(); err != nil {
+			t.Errorf("%s of a folder with a broken link: %v", name, err)
+		}
+	}
+}
+
 func TestRefusalAsJSON(t *testing.T) {
 	for path, want := range map[string]string{
 		"a/b.jpg":       `{"path":"a/b.jpg","reason":"r"}`,

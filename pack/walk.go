@@ -177,7 +177,7 @@ func (w *walker) link(d *directory, name, full string) (*subfolder, error) {
 		return nil, fmt.Errorf("the symbolic link cannot be followed: %w", err)
 	}
 	if !within(w.root, target) {
-		return nil, fmt.Errorf("the symbolic link leads out of the source, to %s", Printable(target))
+		return nil, outsideError(target, info.IsDir())
 	}
 	switch info.Mode().Type() {
 	case 0:
@@ -196,10 +196,19 @@ func (w *walker) link(d *directory, name, full string) (*subfolder, error) {
 func (w *walker) loop(info fs.FileInfo) error {
 	for _, above := range w.chain {
 		if os.SameFile(above, info) {
-			return errors.New("symbolic links lead from this folder back to itself")
+			return errors.New("symbolic links lead from this folder back to itself: remove the link")
 		}
 	}
 	return nil
+}
+
+// outsideError is the refusal of a link that leaves the tree.
+func outsideError(target string, folder bool) error {
+	remedy := "copy the folder with cp -rL first"
+	if folder {
+		remedy += ", or take the folder that it leads to"
+	}
+	return fmt.Errorf("the symbolic link leads out of the source, to %s: %s", Printable(target), remedy)
 }
 
 // specialError is the refusal of what is neither file, folder nor link.

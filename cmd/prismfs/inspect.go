@@ -87,8 +87,10 @@ func printTreeReport(w io.Writer, r *pack.TreeReport) error {
 	}
 	p.line("%s", pack.Printable(r.Path))
 	p.line("  samples         %d in %d classes, and %d other files", r.Samples, len(r.Classes), r.OtherFiles)
-	p.line("  bytes           %s, %.3f of the %s of the samples", size(r.FileBytes), r.Ratio, size(r.RawBytes))
-	p.line("  checksums       in %d of %d files", r.Samples-r.WithoutCRC, r.Samples)
+	if r.Samples > 0 {
+		p.line("  bytes           %s, %.3f of the %s of the samples", size(r.FileBytes), r.Ratio, size(r.RawBytes))
+		p.line("  checksums       in %d of %d files", r.Samples-r.WithoutCRC, r.Samples)
+	}
 	for _, part := range []struct {
 		name   string
 		counts []pack.Count

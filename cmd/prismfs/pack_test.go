@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"io/fs"
@@ -69,25 +70,45 @@ func TestInspectVerifyUnpack(t *testing.T) {
 	}
 }
 
-func TestLogFile(t *testing.T) {
-	src, dst := writeImages(t, 1)
+func TestLogger(t *testing.T) {
+	var b bytes.Buffer
+	logger, err := newLogger(&b, "warn", "json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	logger.Info("not this")
+	logger.Warn("this")
+	var line struct{ Level, Msg string }
+	if err := json.Unmarshal(b.Bytes(), &line); err != nil || line.Level != "WARN" || line.Msg != "this" {
+		t.Errorf("%v: %s", err, b.String())
+	}
 	log := filepath.Join(t.TempDir(), "log")
+	if status, _, stderr := call("--log-file", log, "version"); status != statusOK {
+		t.Fatal(stderr)
+	}
+	if _, err := os.Stat(log); err != nil {
+		t.Error(err)
+	}
+}
+
+// That JPEGs grow is said once, with the figure of this run.
+func TestPackSaysThatJPEGsGrow(t *testing.T) {
+	src, dst := writeImages(t, 1)
 	jpeg, err := os.ReadFile(testfiles.Shared(t, "cases/files/c30_411.jpg"))
 	if err != nil {
 		t.Fatal(err)
 	}
 	writeFile(t, filepath.Join(src, "cat", "photo.jpg"), jpeg)
-	status, stdout, stderr := call("--log-file", log, "--log-format", "json", "pack", "--to", "l3", src, dst)
-	data, err := os.ReadFile(log)
-	if err != nil || status != statusOK || stderr != "" {
-		t.Fatalf("status %d, %v, %s", status, err, stderr)
+	status, stdout, stderr := call("pack", "--to", "l3", src, dst)
+	if status != statusOK || stderr != "" || strings.Count(stdout, "note: JPEG images became ") != 1 {
+		t.Errorf("status %d:\n%s%s", status, stdout, stderr)
 	}
-	var line struct{ Level, Msg string }
-	if err := json.Unmarshal(data, &line); err != nil || line.Level != "WARN" || !strings.Contains(line.Msg, "times larger as L3") {
-		t.Errorf("%v: %s", err, data)
-	}
-	if !strings.Contains(stdout, "note: JPEG images became ") {
-		t.Errorf("nothing is said about the growth:\n%s", stdout)
+}
+
+func TestPackOfNothing(t *testing.T) {
+	status, stdout, _ := call("pack", "--to", "l3", t.TempDir(), filepath.Join(t.TempDir(), "dst"))
+	if status != statusOK || !strings.Contains(stdout, "no image was packed") || strings.Contains(stdout, "times)") {
+		t.Errorf("status %d:\n%s", status, stdout)
 	}
 }
 

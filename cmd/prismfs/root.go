@@ -9,6 +9,7 @@ import (
 	"os"
 	"runtime"
 	"runtime/debug"
+	"strconv"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -81,6 +82,7 @@ files, decoded on the way, for programs that know nothing of it.`,
 		Version:       versionString(),
 		RunE:          func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
+	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return flagError(err) })
 	root.SetVersionTemplate("{{.Version}}\n")
 	flags := root.PersistentFlags()
 	flags.StringVar(&level, "log-level", "info", "least level of log lines: debug, info, warn or error")
@@ -107,6 +109,16 @@ files, decoded on the way, for programs that know nothing of it.`,
 		root.AddCommand(construct())
 	}
 	return root, state
+}
+
+// flagError says what is wrong with a flag without the name of the Go function
+// that found it.
+func flagError(err error) error {
+	var number *strconv.NumError
+	if !errors.As(err, &number) {
+		return err
+	}
+	return errors.New(strings.Replace(err.Error(), number.Error(), number.Err.Error(), 1))
 }
 
 // newLogger returns the logger that the --log flags describe.

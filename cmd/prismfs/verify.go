@@ -52,7 +52,9 @@ func printVerification(w io.Writer, v *pack.Verification) error {
 		p.line("bad %s: %s", pack.Printable(b.Path), oneLine(b.Reason))
 	}
 	p.line("%d samples = %d good + %d bad; %d other files not looked into", v.Samples, v.Good, len(v.Bad), v.OtherFiles)
-	p.line("%s decoded from %s in %.1f s", size(v.RawBytes), size(v.FileBytes), v.Seconds)
+	if v.Good > 0 {
+		p.line("%s decoded from %s in %.1f s", size(v.RawBytes), size(v.FileBytes), v.Seconds)
+	}
 	if v.WithoutCRC > 0 {
 		p.line("%d of the good ones are of the published format, which has no checksums: they are whole and consistent, no more is known", v.WithoutCRC)
 	}
