@@ -10,7 +10,7 @@ PREFIX  ?= /usr/local
 DESTDIR ?=
 # Time for each fuzz target of `make fuzz`, and of `make test`.
 FUZZTIME      ?= 60s
-TEST_FUZZTIME ?= 10s
+TEST_FUZZTIME ?= 20s
 
 export PYTHON
 

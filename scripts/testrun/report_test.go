@@ -108,3 +108,17 @@ func TestReport(t *testing.T) {
 		})
 	}
 }
+
+func TestOutOfTime(t *testing.T) {
+	for text, want := range map[string]bool{
+		"--- FAIL: FuzzX (10.06s)\n    context deadline exceeded\n":                                             true,
+		"--- FAIL: FuzzX (3s)\n    fuzz_test.go:9: wrong\n    Failing input written to testdata/fuzz/FuzzX/1\n": false,
+		"context deadline exceeded\nFailing input written to testdata/fuzz/FuzzX/1\n":                           false,
+		"context deadline exceeded\npanic: index out of range\n":                                                false,
+		"fuzz: elapsed: 10s, execs: 124054\nPASS\n":                                                             false,
+	} {
+		if got := outOfTime([]byte(text)); got != want {
+			t.Errorf("%q: %v", text, got)
+		}
+	}
+}
