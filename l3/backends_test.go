@@ -59,8 +59,8 @@ func needSIMD(t testing.TB) {
 	}
 }
 
-// vectorPatches decodes all coded patches of an 8-bit file by vector code alone
-// and returns how many it took and how many there are.
+// vectorPatches decodes all coded patches of a file by vector code alone and
+// returns how many it took and how many there are.
 func vectorPatches(t testing.TB, pix, file []byte) (taken, coded int) {
 	t.Helper()
 	h, err := parseHeader(file, int64(len(file)), DefaultLimits)
@@ -68,7 +68,9 @@ func vectorPatches(t testing.TB, pix, file []byte) (taken, coded int) {
 		t.Fatal(err)
 	}
 	d := eachBackend(DefaultLimits)[1]
-	d.patches.reset(h.shape, nil)
+	if err := d.begin(&h, h.sections(file[:h.headBytes])); err != nil {
+		t.Fatal(err)
+	}
 	g, table, at := newGrid(h.shape, h.logEdge), h.table(file[:h.headBytes]), int(h.headBytes)
 	img := avx2.Image{Pix: pix, RowBytes: h.shape.RowBytes(), Channels: h.shape.Channels}
 	for i := range g.patches() {
@@ -79,7 +81,7 @@ func vectorPatches(t testing.TB, pix, file []byte) (taken, coded int) {
 		if d.takes(e, g.region(i)) {
 			d.run.n = 0
 			d.enqueue(i, at, e, g.region(i))
-			taken += avx2.Decode(img, file, d.run.patches[:1])
+			taken += d.vector.decodeRun(img, file, d.run.patches[:1])
 		}
 		at += e.length
 	}
@@ -90,26 +92,69 @@ func vectorPatches(t testing.TB, pix, file []byte) (taken, coded int) {
 // decoder, not the plain decoder to itself.
 func TestSIMDTakesPatches(t *testing.T) {
 	needSIMD(t)
-	for channels := 1; channels <= 4; channels++ {
-		for _, size := range [][2]int{{64, 64}, {130, 150}, {3, 7}, {1, 1}, {64, 65}} {
-			img := draw(pictures[3], shapeOf(size[0], size[1], channels, raster.Uint8))
-			file := encodeEdge(t, img, minLogEdge)
-			pix := make([]byte, len(img.Pix))
-			taken, coded := vectorPatches(t, pix, file)
-			if taken != coded {
-				t.Errorf("%v: vector code took %d of %d patches", img.Shape, taken, coded)
-			}
-			if coded == newGrid(img.Shape, minLogEdge).patches() && !bytes.Equal(pix, img.Pix) {
-				t.Errorf("%v: samples differ, first at %d", img.Shape, firstDifference(pix, img.Pix))
-			}
+	for i := range 96 {
+		channels, dtype, logEdge := 1+i%4, sampleTypes[i/4%3], minLogEdge+i/12%2
+		size := [][2]int{{64, 64}, {130, 250}, {3, 7}, {129, 65}}[i/24]
+		img := draw(pictures[3], shapeOf(size[0], size[1], channels, dtype))
+		file := encodeEdge(t, img, logEdge)
+		pix := make([]byte, len(img.Pix))
+		taken, coded := vectorPatches(t, pix, file)
+		if taken != coded {
+			t.Errorf("%v, edge 2^%d: vector code took %d of %d patches", img.Shape, logEdge, taken, coded)
+		}
+		if coded == newGrid(img.Shape, logEdge).patches() && !bytes.Equal(pix, img.Pix) {
+			t.Errorf("%v, edge 2^%d: samples differ, first at %d", img.Shape, logEdge, firstDifference(pix, img.Pix))
 		}
 	}
-	t.Run("not edge 128", func(t *testing.T) {
-		img := draw(pictures[3], shapeOf(100, 100, 1, raster.Uint8))
-		if taken, _ := vectorPatches(t, make([]byte, len(img.Pix)), encodeEdge(t, img, maxLogEdge)); taken != 0 {
-			t.Errorf("took a patch of 100×100 pixels")
+}
+
+// steps is an image whose values lie far apart, so that their ranks are coded.
+func steps(rng *rand.Rand, s raster.Shape) raster.Image {
+	img := draw(pictures[3], s)
+	step := uint16(40 + rng.IntN(900))
+	for at := 0; at < len(img.Pix); at += 2 {
+		v := binary.LittleEndian.Uint16(img.Pix[at:])
+		binary.LittleEndian.PutUint16(img.Pix[at:], v/step*step)
+	}
+	return img
+}
+
+// TestBackendsOnRanks decodes images with rank maps, and such whose map is too
+// short for some of their ranks.
+func TestBackendsOnRanks(t *testing.T) {
+	rng := rand.New(rand.NewPCG(35, 36))
+	beyond := 0
+	for i := range 120 {
+		s := shapeOf(1+rng.IntN(140), 1+rng.IntN(140), 1+i%4, sampleTypes[1+i/4%2])
+		img := steps(rng, s)
+		ranks := usefulRanks(img)
+		if ranks == nil {
+			continue
 		}
-	})
+		file, err := fastDraft(img, ranks, minLogEdge+i/8%2, EncodeOptions{}).assemble(img, EncodeOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, pix := mustDecode(t, file); !bytes.Equal(pix, img.Pix) {
+			t.Fatalf("%v: samples differ, first at %d", s, firstDifference(pix, img.Pix))
+		}
+		if ranks.count < 3 {
+			continue
+		}
+		short := fastDraft(img, ranks, minLogEdge, EncodeOptions{})
+		ranks.count -= 1 + rng.IntN(2)
+		short.sections = appendSection(nil, sectionRankMap, sectionCritical, ranks.appendTo(nil))
+		if file, err = short.assemble(img, EncodeOptions{}); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := decodeEach(t, make([]byte, s.Bytes()), file, DefaultLimits); err != nil {
+			checkOneKind(t, err)
+			beyond++
+		}
+	}
+	if beyond < 60 {
+		t.Errorf("only %d images with ranks beyond their map were refused", beyond)
+	}
 }
 
 func TestBackendNames(t *testing.T) {
@@ -146,13 +191,10 @@ func TestSIMDVariable(t *testing.T) {
 // from constant to noise.
 func TestBackendsOnSizes(t *testing.T) {
 	rng := rand.New(rand.NewPCG(21, 22))
-	for i := range 400 {
-		s := shapeOf(1+rng.IntN(130), 1+rng.IntN(130), 1+i%4, raster.Uint8)
-		if i < 130 {
-			s.Width = 1 + i
-		}
+	for i := range 520 {
+		s := shapeOf(1+rng.IntN(130), 1+i%130, 1+rng.IntN(4), sampleTypes[rng.IntN(3)])
 		img := draw(pictures[rng.IntN(len(pictures))], s)
-		if _, pix := mustDecode(t, encodeEdge(t, img, minLogEdge)); !bytes.Equal(pix, img.Pix) {
+		if _, pix := mustDecode(t, encodeEdge(t, img, minLogEdge+rng.IntN(2))); !bytes.Equal(pix, img.Pix) {
 			t.Fatalf("%v: samples differ, first at %d", s, firstDifference(pix, img.Pix))
 		}
 	}
@@ -162,9 +204,9 @@ func TestBackendsOnSizes(t *testing.T) {
 // width.
 func TestBackendsOnAnyPatch(t *testing.T) {
 	rng := rand.New(rand.NewPCG(23, 24))
-	for i := range 260 {
-		s := shapeOf(1+rng.IntN(66), 1+i%130, 1+rng.IntN(4), raster.Uint8)
-		file, want := randomFile(t, rng, s, minLogEdge)
+	for i := range 390 {
+		s := shapeOf(1+rng.IntN(66), 1+i%130, 1+rng.IntN(4), sampleTypes[rng.IntN(3)])
+		file, want := randomFile(t, rng, s, minLogEdge+rng.IntN(2))
 		if _, pix := mustDecode(t, file); !bytes.Equal(pix, want) {
 			t.Fatalf("%v: byte %d is not what the specification says", s, firstDifference(pix, want))
 		}
@@ -174,9 +216,12 @@ func TestBackendsOnAnyPatch(t *testing.T) {
 // patchFile returns a file whose coded patches are the given bytes, of any
 // length that is a multiple of 4, and whose checksums agree with them, but for
 // that of the samples.
-func patchFile(t testing.TB, s raster.Shape, patches [][]byte) []byte {
+func patchFile(t testing.TB, s raster.Shape, logEdge int, patches [][]byte) []byte {
 	t.Helper()
-	f := &draft{coding: Fast8, logEdge: minLogEdge}
+	f := &draft{coding: Fast8, logEdge: logEdge}
+	if s.DType.Size() == 2 {
+		f.coding = Fast16
+	}
 	for _, patch := range patches {
 		f.table = append(f.table, tableEntry{length: len(patch), kind: kindCoded, crc: checksum(patch)})
 	}
@@ -196,19 +241,28 @@ func TestBackendsOnJunk(t *testing.T) {
 	rng := rand.New(rand.NewPCG(25, 26))
 	outcomes := make(map[bool]int) // by whether all patches were decoded
 	for i := range 1500 {
-		s := shapeOf(1+rng.IntN(130), 1+rng.IntN(130), 1+i%4, raster.Uint8)
-		g := newGrid(s, minLogEdge)
-		patches := make([][]byte, g.patches())
-		for k := range patches {
-			patches[k] = junk(rng, randomPatch(rng, g.region(k), s.Channels, &depth8), i/4%6)
-		}
-		_, err := decodeEach(t, make([]byte, s.Bytes()), patchFile(t, s, patches), DefaultLimits)
+		s := shapeOf(1+rng.IntN(130), 1+rng.IntN(130), 1+i%4, sampleTypes[rng.IntN(2)])
+		logEdge := minLogEdge + rng.IntN(2)
+		_, err := decodeEach(t, make([]byte, s.Bytes()), junkFile(t, rng, s, logEdge, i/4%6), DefaultLimits)
 		checkOneKind(t, err)
 		outcomes[bytes.Contains([]byte(err.Error()), []byte("checksum of the samples"))]++
 	}
 	if outcomes[true] < 100 || outcomes[false] < 100 {
 		t.Errorf("the junk is too much alike: %v", outcomes)
 	}
+}
+
+// junkFile returns a file of junk.
+func junkFile(t testing.TB, rng *rand.Rand, s raster.Shape, logEdge, way int) []byte {
+	g, d := newGrid(s, logEdge), &depth8
+	if s.DType.Size() == 2 {
+		d = &depth16
+	}
+	patches := make([][]byte, g.patches())
+	for k := range patches {
+		patches[k] = junk(rng, randomPatch(rng, g.region(k), s.Channels, d), way)
+	}
+	return patchFile(t, s, logEdge, patches)
 }
 
 // junk changes a patch in one of six ways, some of them rarely, so that bad
@@ -243,7 +297,7 @@ func junk(rng *rand.Rand, patch []byte, way int) []byte {
 			return append(patch, 0, 0, 0, 0)
 		}
 	case 5: // much too long: more than any patch can be
-		return append(patch, random(20_000)...)
+		return append(patch, random(200_000)...)
 	}
 	return patch
 }
@@ -265,7 +319,7 @@ func TestFirstErrorWins(t *testing.T) {
 			patches[k][0] = 99 // no such transform
 			first = min(first, k)
 		}
-		file := patchFile(t, s, patches)
+		file := patchFile(t, s, minLogEdge, patches)
 		at, wrong := int(binary.LittleEndian.Uint32(file[atHeadBytes:])), rng.IntN(g.patches())
 		for k := range wrong {
 			at += len(patches[k])
@@ -363,12 +417,14 @@ func TestPublishedBackendsOnDamage(t *testing.T) {
 }
 
 // FuzzFastPathEqualsPlain decodes patches of any bytes in images of any small
-// size.
+// size, depth and edge of patches.
 func FuzzFastPathEqualsPlain(f *testing.F) {
 	rng := rand.New(rand.NewPCG(29, 30))
 	for i := range 40 {
 		r := region{width: 1 + i*5%64, height: 1 + i*3%20}
 		f.Add(uint8(r.height), uint8(r.width), uint8(i%4), uint8(0), randomPatch(rng, r, 1+i%4, &depth8))
+		r = region{width: 1 + i*7%128, height: 1 + i%10}
+		f.Add(uint8(r.height), uint8(r.width), uint8(i%4|i%3<<2), uint8(0), randomPatch(rng, r, 1+i%4, []*depth{&depth8, &depth16}[i%3&1]))
 	}
 	golden, err := filepath.Glob(filepath.Join(goldenFolder, "*uint8*.l3"))
 	if err != nil || len(golden) == 0 {
@@ -381,9 +437,12 @@ func FuzzFastPathEqualsPlain(f *testing.F) {
 		}
 		f.Add(file[atHeight], file[atWidth], file[atChannels]-1, uint8(0), file[binary.LittleEndian.Uint32(file[atHeadBytes:]):])
 	}
-	f.Fuzz(func(t *testing.T, height, width, channels, split uint8, data []byte) {
-		s := shapeOf(1+int(height-1)%140, 1+int(width-1)%140, 1+int(channels)%4, raster.Uint8)
-		n := newGrid(s, minLogEdge).patches()
+	f.Fuzz(func(t *testing.T, height, width, kind, split uint8, data []byte) {
+		// kind: channels less one, 16 bits, patches of the larger edge, signed.
+		dtype := []raster.DType{raster.Uint8, raster.Uint16, raster.Uint8, raster.Int16}[kind>>2&1|kind>>3&2]
+		s := shapeOf(1+int(height-1)%140, 1+int(width-1)%140, 1+int(kind)%4, dtype)
+		logEdge := minLogEdge + int(kind>>3&1)
+		n := newGrid(s, logEdge).patches()
 		data = appendPadding(bytes.Clone(data), 0)
 		patches := make([][]byte, n)
 		for k := range patches { // all but the last are of one size, or as split says
@@ -393,7 +452,7 @@ func FuzzFastPathEqualsPlain(f *testing.F) {
 			}
 			patches[k], data = data[:size], data[size:]
 		}
-		file := patchFile(t, s, patches)
+		file := patchFile(t, s, logEdge, patches)
 		pix := make([]byte, s.Bytes())
 		if _, err := decodeEach(t, pix, file, fuzzLimits); err != nil {
 			checkOneKind(t, err)

@@ -105,6 +105,7 @@ func BenchmarkEncode(b *testing.B) {
 				raw += img.Bytes()
 			}
 			b.SetBytes(raw)
+			before := cpuTime(b)
 			for b.Loop() {
 				coded = 0
 				for _, img := range images {
@@ -115,6 +116,8 @@ func BenchmarkEncode(b *testing.B) {
 					coded += int64(len(file))
 				}
 			}
+			seconds := (cpuTime(b) - before).Seconds()
+			b.ReportMetric(float64(raw)*float64(b.N)/1e6/seconds, "MB/cpu-s")
 			b.ReportMetric(float64(coded)/float64(raw), "coded/raw")
 		})
 	}

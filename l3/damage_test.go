@@ -65,7 +65,17 @@ func smallFiles(t testing.TB) map[string]struct {
 	photo, noise, sparse, opaque := pictures[3], pictures[4], pictures[8], pictures[9]
 	add("fast 8-bit", draw(photo, shapeOf(20, 90, 3, raster.Uint8)), EncodeOptions{Meta: meta}, Fast8)
 	add("fast 8-bit RGBA", draw(opaque, shapeOf(9, 9, 4, raster.Uint8)), EncodeOptions{}, Fast8)
+	add("dense 8-bit", draw(photo, shapeOf(7, 20, 3, raster.Uint8)), EncodeOptions{Mode: ModeDense, Meta: meta}, Dense8)
+	add("dense 8-bit grey", draw(photo, shapeOf(3, 35, 1, raster.Uint8)), EncodeOptions{Mode: ModeDense}, Dense8)
+	tables := draw(pictures[6], shapeOf(3, 12, 1, raster.Uint8))
+	files["dense 8-bit, tables"] = struct{ file, pix []byte }{dense8File(t, tables, minLogEdge, 2, true, EncodeOptions{}), tables.Pix}
+	add("dense 16-bit", draw(photo, shapeOf(12, 15, 2, raster.Int16)), EncodeOptions{Mode: ModeDense, Meta: meta}, Dense16)
+	depth := depthPicture(shapeOf(16, 24, 1, raster.Uint16), 0)
+	files["dense 16-bit, holes"] = struct{ file, pix []byte }{dense16File(t, depth, choice16{logEdge: maxLogEdge, logStreams: 3, own: true, hole: 0, ranks: true}, EncodeOptions{}), depth.Pix}
 	add("fast 16-bit", draw(photo, shapeOf(15, 21, 2, raster.Uint16)), EncodeOptions{Meta: meta}, Fast16)
+	add("labels", labelPictures[1].draw(shapeOf(20, 33, 1, raster.Uint8)), EncodeOptions{Mode: ModeLabels, Meta: meta}, Labels)
+	labels := labelPictures[3].draw(shapeOf(66, 70, 1, raster.Uint8))
+	files["labels, tables"] = struct{ file, pix []byte }{labelsFile(t, labels, labelForm{logEdge: minLabelsLogEdge, logStreams: 1}, 2), labels.Pix}
 	add("rank map", draw(sparse, shapeOf(40, 40, 1, raster.Int16)), EncodeOptions{}, Fast16)
 	add("raw", draw(noise, shapeOf(5, 7, 3, raster.Uint8)), EncodeOptions{Meta: meta}, Raw)
 	add("published", draw(pictures[2], shapeOf(64, 64, 3, raster.Uint8)), EncodeOptions{Mode: ModePublished}, Published)
@@ -187,7 +197,7 @@ func TestLyingHeads(t *testing.T) {
 	}{
 		{"version 3", put8(atVersion, 3), ErrUnsupported, "version 3"},
 		{"critical flag", put8(atCriticalFlags, 0x40), ErrUnsupported, "flags 0x40"},
-		{"dense", put8(atCoding, byte(Dense8)), ErrUnsupported, "dense 8-bit coding"},
+		{"dense", put8(atCoding, byte(Dense8)), ErrCorrupt, "words run out"},
 		{"coding 77", put8(atCoding, 77), ErrUnsupported, "coding 77"},
 		{"fast16 of 8 bits", put8(atCoding, byte(Fast16)), ErrCorrupt, "fast 16-bit coding of uint8"},
 		{"width 0", put32(atWidth, 0), ErrCorrupt, "20×0 pixels"},
@@ -212,7 +222,7 @@ func TestLyingHeads(t *testing.T) {
 		{"huge sections", put32(atSectionBytes, 1<<32-4), ErrTooLarge, "sections"},
 		{"odd sections", put32(atSectionBytes, 5), ErrCorrupt, "5 bytes of sections"},
 		{"section breaks off", put32(headerBytes+4, 1<<31), ErrCorrupt, "section 16: 2147483648 bytes"},
-		{"unknown critical section", func(b []byte) []byte { b[headerBytes], b[headerBytes+2] = 3, 1; return b }, ErrUnsupported, "section 3, which must be understood"},
+		{"unknown critical section", func(b []byte) []byte { b[headerBytes], b[headerBytes+2] = 4, 1; return b }, ErrUnsupported, "section 4, which must be understood"},
 		{"section flags", put8(headerBytes+2, 2), ErrUnsupported, "flags 0x0002"},
 		{"sections out of order", put8(headerBytes, 200), ErrCorrupt, "section 17 after section 200"},
 		{"rank map of 8 bits", put8(headerBytes, 2), ErrCorrupt, "rank map in the fast 8-bit coding"},

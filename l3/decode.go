@@ -2,7 +2,8 @@ package l3
 
 import (
 	"fmt"
-	"hash/crc32"
+
+	"prismfs/raster"
 )
 
 // A Decoder decodes L3 files one after another. It keeps scratch memory
@@ -10,11 +11,54 @@ import (
 // allocation. One goroutine may use it at a time.
 type Decoder struct {
 	limits    Limits
-	simd      bool // vector code takes what it can
-	patches   patchDecoder
+	simd      bool   // vector code takes what it can
+	header    header // of the file that is being decoded, as is all that follows
+	shape     raster.Shape
+	coding    patchCoding
+	vector    vectorCoding  // the same, nil if no vector code is for it
+	summing   summingCoding // the same, nil if that does not sum
+	fast      patchDecoder
+	dense8    *dense8Decoder  // these are made when the first file needs
+	dense16   *dense16Decoder // them
+	labels    *labelsDecoder
 	run       patchRun
 	published publishedScratch
-	ranks     *rankMap // 128 KiB, made when the first file needs it
+	crew      Crew // nil for none
+	bands     bands
+}
+
+// A patchCoding decodes patches of kindCoded of one coding. It keeps its memory
+// from image to image.
+type patchCoding interface {
+	// reset prepares for the patches of an image. The sections have been
+	// checked, but for the inside of entropy tables and of a rank map.
+	reset(h *header, sections []byte) error
+
+	// decode decodes the patch at file[start:end] into its region of pix,
+	// the H×W×C samples of the image. Errors do not name the patch.
+	decode(pix, file []byte, start, end int, r region) error
+}
+
+// patchCoding returns the decoder of a coding other than Raw.
+func (d *Decoder) patchCoding(c Coding) patchCoding {
+	switch c {
+	case Dense8:
+		if d.dense8 == nil {
+			d.dense8 = new(dense8Decoder)
+		}
+		return d.dense8
+	case Dense16:
+		if d.dense16 == nil {
+			d.dense16 = new(dense16Decoder)
+		}
+		return d.dense16
+	case Labels:
+		if d.labels == nil {
+			d.labels = new(labelsDecoder)
+		}
+		return d.labels
+	}
+	return &d.fast
 }
 
 // NewDecoder returns a Decoder that refuses files beyond lim.
@@ -56,7 +100,7 @@ func (d *Decoder) decodePublished(dst, file []byte) (Info, error) {
 	if err := checkDestination(dst, info); err != nil {
 		return info, err
 	}
-	if d.decodePublishedSIMD(dst, file, h) {
+	if d.helped(dst) && d.decodePublishedBands(dst, file, h) || d.decodePublishedSIMD(dst, file, h) {
 		return info, nil
 	}
 	return info, d.published.decode(dst, file, h)
@@ -70,10 +114,11 @@ func checkDestination(dst []byte, info Info) error {
 }
 
 func (d *Decoder) decodeV2(dst, file []byte) (Info, error) {
-	h, err := parseHeader(file, int64(len(file)), d.limits)
-	if err != nil {
+	var err error
+	if d.header, err = parseHeader(file, int64(len(file)), d.limits); err != nil {
 		return Info{}, err
 	}
+	h := &d.header
 	head := file[:h.headBytes]
 	if err := h.checkHead(head); err != nil {
 		return Info{}, err
@@ -82,11 +127,14 @@ func (d *Decoder) decodeV2(dst, file []byte) (Info, error) {
 	if err := checkDestination(dst, info); err != nil {
 		return info, err
 	}
+	if d.helped(dst) && d.decodeBands(dst, file) {
+		return info, nil
+	}
 	var got uint32 // checksum of the samples
 	if h.coding == Raw {
-		got, err = decodeRaw(dst, file, &h)
+		got, err = decodeRaw(dst, file, h)
 	} else {
-		got, err = d.decodePatches(dst, file, &h)
+		got, err = d.decodePatches(dst, file, h)
 	}
 	if err != nil {
 		return info, err
@@ -100,45 +148,67 @@ func (d *Decoder) decodeV2(dst, file []byte) (Info, error) {
 // decodeRaw copies the chunks of a raw image and returns the samples' checksum.
 func decodeRaw(dst, file []byte, h *header) (uint32, error) {
 	table := h.table(file[:h.headBytes])
-	at := int(h.headBytes)
+	at, sum, whole := int(h.headBytes), uint32(0), zeros(rawChunkBytes)
 	for i := range int(h.entries()) {
 		e := parseEntry(table, i)
-		chunk := file[at : at+e.length]
-		if got := checksum(chunk); got != e.crc {
-			return 0, corrupt("chunk %d: checksum is %08x, not %08x", i, got, e.crc)
+		next, err := copyChunk(dst, file[at:], i, e)
+		if err != nil {
+			return 0, err
 		}
-		copy(dst[i*rawChunkBytes:], chunk)
+		if left := h.shape.Bytes() - int64(i)*rawChunkBytes; left < rawChunkBytes {
+			whole = zeros(left)
+		}
+		sum = multiply(sum, whole) ^ next
 		at += e.length
 	}
-	return checksum(dst), nil
+	return sum, nil
+}
+
+// copyChunk copies chunk i of a raw image from the beginning of b to its place
+// and returns the checksum of its samples, which is the one that it has.
+func copyChunk(dst, b []byte, i int, e tableEntry) (uint32, error) {
+	got := checksum(b[:e.length])
+	if got != e.crc {
+		return 0, corrupt("chunk %d: checksum is %08x, not %08x", i, got, e.crc)
+	}
+	if n := copy(dst[i*rawChunkBytes:], b[:e.length]); n < e.length { // zeros follow the last sample
+		return checksum(b[:n]), nil
+	}
+	return got, nil
 }
 
 // decodePatches decodes all patches and returns the samples' checksum.
 func (d *Decoder) decodePatches(dst, file []byte, h *header) (uint32, error) {
 	head := file[:h.headBytes]
-	ranks, err := d.rankMap(h.sections(head))
-	if err != nil {
+	if err := d.begin(h, h.sections(head)); err != nil {
 		return 0, err
 	}
-	d.patches.reset(h.shape, ranks)
+	var err error
 	g, table := newGrid(h.shape, h.logEdge), h.table(head)
 	at, sum := int(h.headBytes), uint32(0)
 	for row := range g.rows {
 		if at, err = d.decodePatchRow(dst, file, at, row, table, g); err != nil {
 			return 0, err
 		}
-		// Rows of pixels that have just been written are still in the
-		// processor's cache, the whole image may not be.
-		band := g.band(row)
-		sum = crc32.Update(sum, castagnoli, dst[band.start(0, h.shape):band.start(band.height, h.shape)])
+		sum = d.appendBand(sum, dst, g, row)
 	}
 	return sum, nil
+}
+
+// begin prepares for the patches of a file.
+func (d *Decoder) begin(h *header, sections []byte) error {
+	d.shape, d.coding, d.vector, d.summing = h.shape, d.patchCoding(h.coding), nil, nil
+	if d.simd {
+		d.vector, _ = d.coding.(vectorCoding)
+		d.summing, _ = d.coding.(summingCoding)
+	}
+	return d.coding.reset(h, sections)
 }
 
 // decodePatchRow decodes a row of patches, the first of which begins at
 // file[at:], and returns where the next row begins.
 func (d *Decoder) decodePatchRow(dst, file []byte, at, row int, table []byte, g grid) (int, error) {
-	d.run.n = 0
+	d.startRow()
 	for i := row * g.columns; i < (row+1)*g.columns; i++ {
 		e := parseEntry(table, i)
 		if err := d.takePatch(dst, file, at, i, e, g); err != nil {
@@ -161,29 +231,21 @@ func (d *Decoder) decodePatchRow(dst, file []byte, at, row int, table []byte, g 
 
 func patchError(patch int, err error) error { return fmt.Errorf("patch %d: %w", patch, err) }
 
-// rankMap returns the rank map among the sections, nil if there is none.
-func (d *Decoder) rankMap(sections []byte) (*rankMap, error) {
-	data := findSection(sections, sectionRankMap)
-	if data == nil {
-		return nil, nil
-	}
-	if d.ranks == nil {
-		d.ranks = new(rankMap)
-	}
-	return d.ranks, d.ranks.parse(data)
-}
-
 // takePatch decodes patch i, which begins at file[at:], or leaves it to the run
 // of patches that vector code decodes.
 func (d *Decoder) takePatch(dst, file []byte, at, i int, e tableEntry, g grid) error {
-	b, r, s := file[at:at+e.length], g.region(i), d.patches.shape
-	if got := checksum(b); got != e.crc {
-		return corrupt("checksum is %08x, not %08x", got, e.crc)
+	b, r, s := file[at:at+e.length], g.region(i), d.shape
+	takes := d.takes(e, r)
+	if !takes || d.summing == nil {
+		if err := checkPatch(b, e.crc); err != nil {
+			return err
+		}
 	}
-	if d.takes(e, r) {
+	if takes {
 		d.enqueue(i, at, e, r)
 		return nil
 	}
+	d.run.summed = false
 	switch e.kind {
 	case kindRaw:
 		rowBytes := r.width * pixelBytes(s)
@@ -195,7 +257,7 @@ func (d *Decoder) takePatch(dst, file []byte, at, i int, e tableEntry, g grid) e
 			fillPixels(r.row(dst, y, s), b[:pixelBytes(s)])
 		}
 	default:
-		return d.patches.decode(dst, file, at, at+e.length, r)
+		return d.coding.decode(dst, file, at, at+e.length, r)
 	}
 	return nil
 }

@@ -7,11 +7,16 @@
 // own: 8 and 16 bits, one to four channels, any size, metadata, and checksums
 // over everything. docs/format-l3.md specifies both byte by byte.
 //
-// The decoder in this package is the specification that faster ones are held
-// to. Where the processor has AVX2 and BMI2 and the program was built with cgo,
-// patches of the fast 8-bit coding and of the published format are decoded by a
-// faster one in C, with the same samples and errors. [WithoutSIMD] turns it off for one Decoder, the
-// environment variable PRISMFS_SIMD=off for the whole program.
+// Codings of version 2 differ in what they are for: the fast ones are decoded at
+// gigabytes a second, the dense ones are smaller than other lossless formats,
+// the labels coding is for segmentation maps. [Mode] chooses among them.
+//
+// The decoders in Go are the specification that faster ones are held to. Where
+// the processor has AVX2 (see l3/internal/avx2) and the program was built with
+// cgo, patches are decoded, and in the fast codings encoded, in C, with the same
+// samples, files and errors. [WithoutSIMD] turns it off for one Decoder, the
+// environment variable PRISMFS_SIMD=off for the whole program. [WithWorkers]
+// makes a Decoder that decodes one image on several processors.
 //
 // A Decoder promises that samples come out exactly as they went in or that an
 // error is returned: no file, however damaged, makes it panic, allocate more

@@ -9,14 +9,20 @@ import (
 // A patchDecoder decodes patches of the fast codings. It is all scratch memory
 // and may be used for one patch after another.
 type patchDecoder struct {
-	d      *depth
-	shape  raster.Shape
-	ranks  *rankMap // of 16-bit samples, nil for none
-	flip   uint16   // see signFlip
+	rowStore
 	planes [raster.MaxChannels]planeDecoder
 
 	residual, prediction laneRow
-	mixed                [2]planeRow // planes 1 and 2 with their shares added back
+}
+
+// A rowStore turns decoded rows of planes into samples of an image.
+type rowStore struct {
+	d      *depth
+	shape  raster.Shape
+	ranks  *rankMap // of 16-bit samples, nil for none
+	memory rankMemory
+	flip   uint16      // see signFlip
+	mixed  [2]planeRow // planes 1 and 2 with their shares added back
 }
 
 // A planeDecoder holds the last three rows of a plane: row y at y mod 3.
@@ -33,12 +39,15 @@ type patchCursor struct {
 	residualAt int // of the next group
 }
 
-// reset prepares for patches of an image.
-func (p *patchDecoder) reset(s raster.Shape, ranks *rankMap) {
-	p.d, p.shape, p.ranks, p.flip = &depth8, s, ranks, signFlip(s.DType)
-	if s.DType.Size() == 2 {
+// reset prepares for rows of an image.
+func (p *rowStore) reset(h *header, sections []byte) error {
+	p.d, p.shape, p.flip = &depth8, h.shape, signFlip(h.shape.DType)
+	if h.shape.DType.Size() == 2 {
 		p.d = &depth16
 	}
+	var err error
+	p.ranks, err = p.memory.parse(sections)
+	return err
 }
 
 // decode decodes the patch at file[start:end] into its region of pix. Errors do
@@ -59,7 +68,7 @@ func (p *patchDecoder) decode(pix, file []byte, start, end int, r region) error 
 		if cursor.residualAt > end {
 			return corrupt("row %d: residuals run past the patch's end", y)
 		}
-		if !p.store(r.row(pix, y, p.shape), y, r, &mixes) {
+		if !p.storeRow(pix, y, r, &mixes) {
 			return corrupt("row %d: a value beyond the rank map", y)
 		}
 	}
@@ -138,6 +147,16 @@ func (p *patchDecoder) row(c *patchCursor, plane, y int, r region) {
 	addLanes(&row.odd, &p.prediction, &p.residual, words, d)
 }
 
+// storeRow writes row y of all planes. It returns false if a value is not in the
+// rank map.
+func (p *patchDecoder) storeRow(pix []byte, y int, r region, mixes *[2]shares) bool {
+	var rows [raster.MaxChannels]*planeRow
+	for i := range p.shape.Channels {
+		rows[i] = &p.planes[i].rows[y%3]
+	}
+	return p.store(r.row(pix, y, p.shape), &rows, r, mixes)
+}
+
 // addLanes sets dst to x + y.
 func addLanes(dst, x, y *laneRow, words int, d *depth) {
 	for k := range dst[:words] {
@@ -157,14 +176,10 @@ func addRunning(dst, x, y *laneRow, words int, d *depth) {
 	}
 }
 
-// store writes row y of all planes, as channels, into dst. It returns false if
-// a value is not in the rank map.
-func (p *patchDecoder) store(dst []byte, y int, r region, mixes *[2]shares) bool {
-	var rows [raster.MaxChannels]*planeRow
+// store writes a row of all planes, as channels, into dst; it changes rows. It
+// returns false if a value is not in the rank map.
+func (p *rowStore) store(dst []byte, rows *[raster.MaxChannels]*planeRow, r region, mixes *[2]shares) bool {
 	channels := p.shape.Channels
-	for i := range channels {
-		rows[i] = &p.planes[i].rows[y%3]
-	}
 	words := p.d.words(r.pairs())
 	for i := 1; i < min(channels, 3); i++ {
 		src, mixed := rows[i], &p.mixed[i-1]
@@ -248,7 +263,7 @@ func storeRGB8(dst []byte, c0, c1, c2 *planeRow, width int) {
 }
 
 // store16 writes the width samples of a row, step samples apart.
-func (p *patchDecoder) store16(dst []byte, row *planeRow, width, step int) bool {
+func (p *rowStore) store16(dst []byte, row *planeRow, width, step int) bool {
 	ok := true
 	put := func(x int, v uint64) {
 		s := uint16(v)

@@ -3,7 +3,9 @@ package l3
 import (
 	"encoding/binary"
 	"math"
+	"sync"
 
+	"prismfs/l3/internal/avx2"
 	"prismfs/raster"
 )
 
@@ -28,16 +30,24 @@ type planeCode struct {
 // A plane is the samples of one plane of a patch, row by row.
 type plane [maxEdge]planeRow
 
-// A patchEncoder encodes patches with the fast codings. Like patchDecoder it
-// is scratch memory. For every patch it tries all transforms, and for every
-// phase of a row all predictors, and keeps what takes the fewest bytes. That
-// is the encoder's choice: a decoder takes any.
+// A patchEncoder encodes patches with the fast codings. For every patch it tries
+// all transforms, and for every phase of a row all predictors, and keeps what
+// takes the fewest bytes. That is the encoder's choice: a decoder takes any.
+//
+// Vector code, where there is some, does the same: files are the same with and
+// without it.
 type patchEncoder struct {
 	d     *depth
 	img   raster.Image
 	ranks *[1 << 16]uint16 // rank of each value of 16-bit samples, nil for none
 	flip  uint16           // see signFlip
+	simd  bool
+	*encoderScratch
+}
 
+// encoderScratch is the memory that a patch is encoded in, some 700 KB. It has one
+// only while it encodes.
+type encoderScratch struct {
 	planes [raster.MaxChannels]plane // in the order of planeChannels
 	mixed  plane                     // a plane less its shares of others
 	best   [raster.MaxChannels]planeCode
@@ -48,7 +58,7 @@ type patchEncoder struct {
 }
 
 func newPatchEncoder(img raster.Image, ranks *[1 << 16]uint16) *patchEncoder {
-	e := &patchEncoder{d: &depth8, img: img, ranks: ranks, flip: signFlip(img.DType)}
+	e := &patchEncoder{d: &depth8, img: img, ranks: ranks, flip: signFlip(img.DType), simd: useSIMD}
 	if img.DType.Size() == 2 {
 		e.d = &depth16
 	}
@@ -57,43 +67,47 @@ func newPatchEncoder(img raster.Image, ranks *[1 << 16]uint16) *patchEncoder {
 
 // appendPatch appends the patch of a region in the shortest of its three
 // kinds.
-func (e *patchEncoder) appendPatch(b []byte, r region) ([]byte, uint32) {
-	s := e.img.Shape
-	first := r.row(e.img.Pix, 0, s)[:pixelBytes(s)]
-	if e.isConstant(r, first) {
-		return appendPadding(append(b, first...), len(b)), kindConstant
+func (e *patchEncoder) appendPatch(b []byte, _ int, r region) ([]byte, uint32) {
+	if isConstant(e.img, r) {
+		return appendConstant(b, e.img, r), kindConstant
 	}
 	start := len(b)
 	b = e.appendCoded(b, r)
-	if raw := padded(regionBytes(r, s)); len(b)-start < raw {
+	if len(b)-start < padded(regionBytes(r, e.img.Shape)) {
 		return b, kindCoded
 	}
-	b = b[:start]
-	for y := range r.height {
-		b = append(b, r.row(e.img.Pix, y, s)...)
-	}
-	return appendPadding(b, start), kindRaw
+	return appendRaw(b[:start], e.img, r), kindRaw
 }
 
-// appendPadding pads b[start:] with zeros to a multiple of 4.
-func appendPadding(b []byte, start int) []byte {
-	n := len(b) - start
-	return append(b, make([]byte, padded(n)-n)...)
-}
-
-func (e *patchEncoder) isConstant(r region, pixel []byte) bool {
-	for y := range r.height {
-		row := r.row(e.img.Pix, y, e.img.Shape)
-		// Every pixel equals the first, and so the one before it.
-		if string(row[:len(pixel)]) != string(pixel) || string(row[len(pixel):]) != string(row[:len(row)-len(pixel)]) {
-			return false
-		}
-	}
-	return true
-}
+var encoderScratches = sync.Pool{New: func() any { return new(encoderScratch) }}
 
 // appendCoded appends a patch of kindCoded.
 func (e *patchEncoder) appendCoded(b []byte, r region) []byte {
+	if e.simd {
+		if b, ok := e.appendVectorCoded(b, r); ok {
+			return b
+		}
+	}
+	e.encoderScratch = encoderScratches.Get().(*encoderScratch)
+	b = e.appendPlainCoded(b, r)
+	encoderScratches.Put(e.encoderScratch)
+	e.encoderScratch = nil
+	return b
+}
+
+// appendVectorCoded does so by vector code, if the patch is for it.
+func (e *patchEncoder) appendVectorCoded(b []byte, r region) ([]byte, bool) {
+	s := e.img.Shape
+	img := avx2.Image{Pix: e.img.Pix, RowBytes: s.RowBytes(), Channels: s.Channels}
+	at := int64(r.start(0, s))
+	if e.d.bits == 8 {
+		return avx2.AppendPatch8(b, img, at, r.width, r.height)
+	}
+	return avx2.AppendPatch16(b, img, at, r.width, r.height, e.ranks, e.flip)
+}
+
+// appendPlainCoded does so without.
+func (e *patchEncoder) appendPlainCoded(b []byte, r region) []byte {
 	channels := e.img.Channels
 	for i := range channels {
 		e.load(i, r)

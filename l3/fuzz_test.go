@@ -49,7 +49,7 @@ func checkReading(t *testing.T, file []byte) {
 		return
 	}
 	img := raster.Image{Shape: info.Shape, Pix: pix}
-	for _, mode := range []Mode{ModeFast, ModePublished, ModeRaw} {
+	for _, mode := range []Mode{ModeFast, ModeDense, ModePublished, ModeRaw} {
 		opt := EncodeOptions{Mode: mode, Meta: info.Meta, SignificantBits: info.SignificantBits}
 		if mode == ModePublished && checkPublished(info.Shape) != nil {
 			continue

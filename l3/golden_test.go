@@ -56,7 +56,7 @@ func TestGolden(t *testing.T) {
 		}
 		codings[info.Coding]++
 	}
-	for _, c := range []Coding{Raw, Fast8, Fast16, Published} {
+	for _, c := range []Coding{Raw, Fast8, Dense8, Fast16, Dense16, Published} {
 		if codings[c] == 0 {
 			t.Errorf("no golden file of the %v coding", c)
 		}
@@ -127,7 +127,26 @@ func goldenFiles(t testing.TB) map[string][]byte {
 	add("raw-signed.l3", draw(photo, shapeOf(7, 9, 1, raster.Int16)), EncodeOptions{Mode: ModeRaw})
 	add("published.l3", draw(photo, shapeOf(64, 128, 3, raster.Uint8)), EncodeOptions{Mode: ModePublished})
 	add("metadata.l3", draw(photo, shapeOf(8, 8, 3, raster.Uint8)), EncodeOptions{Meta: goldenMetadata(), SignificantBits: 7})
+	addGoldenDense8(t, files)
+	addGoldenDense16(t, files)
+	addGoldenLabels(t, files)
 	return files
+}
+
+// addGoldenDense8 adds files of the dense coding of 8 bits.
+func addGoldenDense8(t testing.TB, files map[string][]byte) {
+	rng := rand.New(rand.NewPCG(2, 8))
+	photo, opaque := pictures[3], pictures[9]
+	for channels := 1; channels <= 4; channels++ {
+		img := draw(photo, shapeOf(40, 67, channels, raster.Uint8))
+		files[fmt.Sprintf("dense8-%d.l3", channels)] = checkRoundTrip(t, img, EncodeOptions{Mode: ModeDense})
+		for edge := minLogEdge; edge <= maxLogEdge; edge++ {
+			name := fmt.Sprintf("any-dense8-%d-edge%d.l3", channels, 1<<edge)
+			files[name], _ = randomDense8File(t, rng, shapeOf(17, 50*edge-200+channels, channels, raster.Uint8), edge)
+		}
+	}
+	files["dense8-tables.l3"] = dense8File(t, draw(photo, shapeOf(30, 70, 3, raster.Uint8)), minLogEdge, maxLogStreams, true, EncodeOptions{})
+	files["dense8-opaque.l3"] = checkRoundTrip(t, draw(opaque, shapeOf(16, 33, 4, raster.Uint8)), EncodeOptions{Mode: ModeDense})
 }
 
 // unevenRamp is an image of ever larger values with gaps that no runs describe

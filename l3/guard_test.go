@@ -50,7 +50,7 @@ func (f *fence) atStart(n int) []byte { return f.inside[:n:n] }
 // ends the process, and checks that what lies on the other side of the samples
 // stays as it is.
 func TestFencedDecode(t *testing.T) {
-	const maxFile, maxPix = 200_000, 130 * 130 * 4
+	const maxFile, maxPix = 1_000_000, 130 * 130 * 4 * 2
 	files, samples := newFence(t, maxFile), newFence(t, maxPix)
 	rng := rand.New(rand.NewPCG(31, 32))
 	decode := func(file []byte, shape raster.Shape, want []byte) {
@@ -75,18 +75,21 @@ func TestFencedDecode(t *testing.T) {
 		}
 	}
 	for i := range 130 {
-		s := shapeOf(1+rng.IntN(130), 1+i, 1+rng.IntN(4), raster.Uint8)
-		file, pix := randomFile(t, rng, s, minLogEdge)
+		s := shapeOf(1+rng.IntN(130), 1+i, 1+rng.IntN(4), sampleTypes[rng.IntN(3)])
+		logEdge := minLogEdge + rng.IntN(2)
+		file, pix := randomFile(t, rng, s, logEdge)
 		decode(file, s, pix)
 		img := draw(pictures[rng.IntN(len(pictures))], s)
-		decode(encodeEdge(t, img, minLogEdge), s, img.Pix)
-		g := newGrid(s, minLogEdge)
+		decode(encodeEdge(t, img, logEdge), s, img.Pix)
 		for way := range 5 {
-			patches := make([][]byte, g.patches())
-			for k := range patches {
-				patches[k] = junk(rng, randomPatch(rng, g.region(k), s.Channels, &depth8), way)
+			decode(junkFile(t, rng, s, logEdge, way), s, nil)
+		}
+		if ranks := usefulRanks(img); ranks != nil {
+			file, err := fastDraft(img, ranks, logEdge, EncodeOptions{}).assemble(img, EncodeOptions{})
+			if err != nil {
+				t.Fatal(err)
 			}
-			decode(patchFile(t, s, patches), s, nil)
+			decode(file, s, img.Pix)
 		}
 	}
 	for i := range 60 {
@@ -95,6 +98,22 @@ func TestFencedDecode(t *testing.T) {
 		decode(file, img.Shape, img.Pix)
 		for way := range 4 {
 			decode(damagePublished(rng, file, way), img.Shape, nil)
+		}
+	}
+}
+
+// TestFencedEncode encodes samples right beside pages whose touch ends the process.
+func TestFencedEncode(t *testing.T) {
+	needSIMD(t)
+	samples := newFence(t, 130*130*4*2)
+	rng := rand.New(rand.NewPCG(41, 42))
+	for i := range 130 {
+		img := draw(pictures[rng.IntN(len(pictures))], shapeOf(1+rng.IntN(70), 1+i, 1+i%4, sampleTypes[rng.IntN(3)]))
+		for _, place := range []func(*fence, int) []byte{(*fence).atEnd, (*fence).atStart} {
+			fenced := img
+			fenced.Pix = place(samples, len(img.Pix))
+			copy(fenced.Pix, img.Pix)
+			checkEncodersAgree(t, fenced, nil)
 		}
 	}
 }

@@ -68,6 +68,8 @@ type header struct {
 	shape        raster.Shape
 	significant  int
 	logEdge      int
+	tableSet     int // of the entropy coder, see tableSetOwn
+	logStreams   int // of the entropy coder
 	headBytes    int64
 	sectionBytes int64
 	fileBytes    int64
@@ -115,6 +117,8 @@ func (h *header) appendTo(b []byte) []byte {
 	}
 	f[atColour] = byte(h.shape.Color)
 	f[atLogEdge] = byte(h.logEdge)
+	f[atTableSet] = byte(h.tableSet)
+	f[atLogStreams] = byte(h.logStreams)
 	binary.LittleEndian.PutUint32(f[atHeadBytes:], uint32(h.headBytes))
 	binary.LittleEndian.PutUint32(f[atSectionBytes:], uint32(h.sectionBytes))
 	binary.LittleEndian.PutUint64(f[atFileBytes:], uint64(h.fileBytes))
@@ -163,6 +167,8 @@ func parseFields(f []byte) (header, error) {
 		},
 		significant:  int(f[atSignificant] &^ signedBit),
 		logEdge:      int(f[atLogEdge]),
+		tableSet:     int(f[atTableSet]),
+		logStreams:   int(f[atLogStreams]),
 		headBytes:    int64(binary.LittleEndian.Uint32(f[atHeadBytes:])),
 		sectionBytes: int64(binary.LittleEndian.Uint32(f[atSectionBytes:])),
 		pixelCRC:     binary.LittleEndian.Uint32(f[atPixelCRC:]),
@@ -183,10 +189,25 @@ func parseFields(f []byte) (header, error) {
 	if err := h.checkCoding(); err != nil {
 		return header{}, err
 	}
-	if f[atTableSet] != 0 || f[atLogStreams] != 0 || f[atReserved] != 0 {
-		return header{}, corrupt("fields that the coding does not use are not 0")
+	if f[atReserved] != 0 {
+		return header{}, corrupt("a field that is not used is not 0")
 	}
-	return h, nil
+	return h, h.checkEntropyCoder()
+}
+
+// checkEntropyCoder checks the fields of codings that have an entropy coder.
+// Whether a built-in table set exists is for the coding to say.
+func (h *header) checkEntropyCoder() error {
+	if !h.coding.entropyCoded() {
+		if h.tableSet != 0 || h.logStreams != 0 {
+			return corrupt("fields that the coding does not use are not 0")
+		}
+		return nil
+	}
+	if h.logStreams > maxLogStreams {
+		return unsupported("2^%d entropy coder streams", h.logStreams)
+	}
+	return nil
 }
 
 func sampleType(bits byte, signed bool) (raster.DType, error) {
@@ -203,25 +224,32 @@ func sampleType(bits byte, signed bool) (raster.DType, error) {
 
 // checkCoding checks that the coding is known and suits samples and edge.
 func (h *header) checkCoding() error {
-	size := h.shape.DType.Size()
+	least, most := minLogEdge, maxLogEdge
+	sampleBytes := 1
 	switch h.coding {
 	case Raw:
 		if h.logEdge != 0 {
 			return corrupt("a raw image with a patch edge of 2^%d", h.logEdge)
 		}
 		return nil
-	case Fast8, Fast16:
-		if (h.coding == Fast8) != (size == 1) {
-			return corrupt("%v coding of %v", h.coding, h.shape.DType)
+	case Fast8, Dense8:
+	case Fast16, Dense16:
+		sampleBytes = 2
+	case Labels:
+		if h.shape.Channels != 1 {
+			return corrupt("%v coding of %d channels", h.coding, h.shape.Channels)
 		}
-		if h.logEdge < minLogEdge || h.logEdge > maxLogEdge {
-			return unsupported("a patch edge of 2^%d", h.logEdge)
-		}
-		return nil
-	case Dense8, Dense16, Labels:
-		return unsupported("the %v coding, which needs a later version", h.coding)
+		least, most = minLabelsLogEdge, maxLabelsLogEdge
+	default:
+		return unsupported("coding %d", uint8(h.coding))
 	}
-	return unsupported("coding %d", uint8(h.coding))
+	if h.shape.DType.Size() != sampleBytes {
+		return corrupt("%v coding of %v", h.coding, h.shape.DType)
+	}
+	if h.logEdge < least || h.logEdge > most {
+		return unsupported("a patch edge of 2^%d", h.logEdge)
+	}
+	return nil
 }
 
 // checkSizes checks that header, sections and table make up the head and that
@@ -273,6 +301,9 @@ func (h *header) checkHead(head []byte) error {
 	if err := checkSections(h.sections(head), h.coding); err != nil {
 		return err
 	}
+	if err := h.checkTablesSection(h.sections(head)); err != nil {
+		return err
+	}
 	table := h.table(head)
 	total := h.headBytes
 	g := newGrid(h.shape, h.logEdge)
@@ -285,6 +316,16 @@ func (h *header) checkHead(head []byte) error {
 	}
 	if total != h.fileBytes {
 		return corrupt("head and patches are %d bytes, the file %d", total, h.fileBytes)
+	}
+	return nil
+}
+
+// checkTablesSection checks that there are entropy tables among the sections
+// if and only if no built-in set is used.
+func (h *header) checkTablesSection(sections []byte) error {
+	own := h.coding.entropyCoded() && h.tableSet == tableSetOwn
+	if has := findSection(sections, sectionTables) != nil; has != own {
+		return corrupt("entropy tables %v, table set %d in the %v coding", has, h.tableSet, h.coding)
 	}
 	return nil
 }

@@ -11,17 +11,19 @@ import (
 // in a version 2 header, but for Published.
 type Coding uint8
 
-// The codings. Dense8, Dense16 and Labels are numbers set aside: this version
-// of the package neither reads nor writes them.
+// The codings.
 const (
 	Raw       Coding = 0 // the samples as they are, in chunks
 	Fast8     Coding = 1 // 8 bits: predicted, in groups of equal bit width
 	Dense8    Coding = 2 // 8 bits: predicted, entropy coded
 	Fast16    Coding = 3 // 16 bits: predicted, in groups of equal bit width
 	Dense16   Coding = 4 // 16 bits: predicted, entropy coded
-	Labels    Coding = 5 // label maps
+	Labels    Coding = 5 // 8 bits: label maps, entropy coded
 	Published Coding = 255
 )
+
+// entropyCoded reports whether the coding has entropy tables and streams.
+func (c Coding) entropyCoded() bool { return c == Dense8 || c == Dense16 || c == Labels }
 
 // String returns the name of the coding for people.
 func (c Coding) String() string {

@@ -229,13 +229,28 @@ func slowDecode(file []byte) []byte {
 		copy(pix, file[at:])
 		return pix
 	}
-	var ranks []int
+	sections := make(map[int][]byte) // by type
 	for s := 48; s < table; {
 		length := u32(s + 4)
-		if binary.LittleEndian.Uint16(file[s:]) == 2 {
-			ranks = slowRanks(file[s+8 : s+8+length])
-		}
+		sections[int(binary.LittleEndian.Uint16(file[s:]))] = file[s+8 : s+8+length]
 		s += 8 + (length+3)/4*4
+	}
+	ranks := slowRanks(sections[2])
+	decode := func(patch []byte, w, h int) []*slowPlane { return slowPatch(patch, w, h, channels, bits) }
+	if file[7] == 2 {
+		tables := slowDense8Tables(int(file[21]), sections[1])
+		decode = func(patch []byte, w, h int) []*slowPlane {
+			planes, _ := slowDense8Patch(patch, w, h, channels, int(file[22]), tables)
+			return planes
+		}
+	}
+	if file[7] == 4 {
+		hole := slowHole(sections[3])
+		tables := slowDense16Tables(int(file[21]), sections[1], hole)
+		decode = func(patch []byte, w, h int) []*slowPlane {
+			planes, _ := slowDense16Patch(patch, w, h, channels, int(file[22]), hole, tables)
+			return planes
+		}
 	}
 	for y0 := 0; y0 < height; y0 += edge {
 		for x0 := 0; x0 < width; x0 += edge {
@@ -245,8 +260,11 @@ func slowDecode(file []byte) []byte {
 			patch := file[at : at+length]
 			at += length
 			var planes []*slowPlane
-			if kind == 0 {
-				planes = slowPatch(patch, w, h, channels, bits)
+			if kind == 0 && file[7] == 5 {
+				labels := slowLabelsPatch(patch, w, h, slowLabelsModel(labelSet0Data, int(file[22]), sections[1]))
+				planes = []*slowPlane{{rows: labels}}
+			} else if kind == 0 {
+				planes = decode(patch, w, h)
 			}
 			for y := range h {
 				for x := range w {

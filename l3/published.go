@@ -71,6 +71,12 @@ func (h publishedHeader) patches() int64 {
 	return h.shape.Pixels() / int64(h.edge*h.edge)
 }
 
+// region is what a patch covers.
+func (h publishedHeader) region(patch int) region {
+	columns := h.shape.Width / h.edge
+	return region{x: patch % columns * h.edge, y: patch / columns * h.edge, width: h.edge, height: h.edge}
+}
+
 func (h publishedHeader) headBytes() int64 {
 	return publishedHeaderBytes + publishedChannels*publishedSizeBytes*h.patches()
 }

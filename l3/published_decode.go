@@ -16,12 +16,10 @@ type publishedScratch struct {
 // decodePublished decodes the samples of a published file into pix.
 func (s *publishedScratch) decode(pix, file []byte, h publishedHeader) error {
 	start := int(h.headBytes())
-	columns := h.shape.Width / h.edge
 	for c := range publishedChannels {
 		for i := range int(h.patches()) {
 			end := start + h.patchBytes(file, c, i)
-			r := region{x: i % columns * h.edge, y: i / columns * h.edge, width: h.edge, height: h.edge}
-			if err := s.patch(pix, file[start:end], h, r, c); err != nil {
+			if err := s.patch(pix, file[start:end], h, h.region(i), c); err != nil {
 				return fmt.Errorf("channel %s, patch %d: %w", channelNames[c], i, err)
 			}
 			start = end

@@ -13,6 +13,23 @@ type rankMap struct {
 	values [1 << 16]uint16
 }
 
+// rankMemory keeps a rank map from image to image.
+type rankMemory struct {
+	m *rankMap // 128 KiB, made when the first image needs it
+}
+
+// parse returns the rank map among the sections, nil if there is none.
+func (r *rankMemory) parse(sections []byte) (*rankMap, error) {
+	data := findSection(sections, sectionRankMap)
+	if data == nil {
+		return nil, nil
+	}
+	if r.m == nil {
+		r.m = new(rankMap)
+	}
+	return r.m, r.m.parse(data)
+}
+
 // The section begins with a byte that says which of two forms follows.
 const (
 	rankBitmap = 0 // 8,192 bytes: bit v&7 of byte v>>3 says whether v occurs

@@ -224,7 +224,7 @@ func TestRoundTripProperty(t *testing.T) {
 		opt := EncodeOptions{
 			Workers:         rapid.IntRange(0, 3).Draw(t, "workers"),
 			SignificantBits: rapid.IntRange(0, 8).Draw(t, "significant"),
-			Mode:            rapid.SampledFrom([]Mode{ModeFast, ModeRaw}).Draw(t, "mode"),
+			Mode:            rapid.SampledFrom([]Mode{ModeFast, ModeRaw, ModeDense, ModeAuto}).Draw(t, "mode"),
 		}
 		file, err := Encode(img, opt)
 		if err != nil {

@@ -7,9 +7,11 @@ import (
 
 // Sections are what a head carries beyond its fixed fields: type, flags,
 // length, data, zeros to a multiple of 4. They stand in ascending order of
-// their types, each at most once. Type 1 is set aside for entropy tables.
+// their types, each at most once.
 const (
+	sectionTables        = 1
 	sectionRankMap       = 2
+	sectionHole          = 3
 	sectionLabel         = 16
 	sectionClass         = 17
 	sectionOriginalName  = 18
@@ -53,7 +55,7 @@ func nextSection(b []byte) (section, []byte, error) {
 }
 
 // checkSections checks order, lengths and contents of all sections, but for
-// the inside of a rank map.
+// the inside of entropy tables and of a rank map.
 func checkSections(b []byte, coding Coding) error {
 	last := -1
 	for len(b) > 0 {
@@ -78,11 +80,21 @@ func (s section) check(coding Coding) error {
 		return unsupported("section %d with flags %#04x", s.kind, s.flags)
 	}
 	switch s.kind {
+	case sectionTables:
+		if !coding.entropyCoded() {
+			return corrupt("entropy tables in the %v coding", coding)
+		}
+		return s.checkLength(1, maxTablesBytes)
 	case sectionRankMap:
-		if coding != Fast16 {
+		if coding != Fast16 && coding != Dense16 {
 			return corrupt("a rank map in the %v coding", coding)
 		}
 		return s.checkLength(2, maxRankMapBytes)
+	case sectionHole:
+		if coding != Dense16 {
+			return corrupt("a hole value in the %v coding", coding)
+		}
+		return s.checkLength(2, 2)
 	case sectionLabel:
 		return s.checkLength(8, 8)
 	case sectionClass:
@@ -171,8 +183,8 @@ func (m *Metadata) check() error {
 	return checkSections(m.appendSections(nil), Raw)
 }
 
-// appendSections appends the sections of m, whose types are above the rank
-// map's.
+// appendSections appends the sections of m, whose types are above those of
+// entropy tables and rank map.
 func (m *Metadata) appendSections(b []byte) []byte {
 	if m.Label != nil {
 		b = appendSection(b, sectionLabel, 0, binary.LittleEndian.AppendUint64(nil, uint64(*m.Label)))

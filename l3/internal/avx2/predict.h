@@ -1,10 +1,11 @@
-// Predictors: from residuals to samples, one row of one plane after another.
+// Predictors: from residuals to samples, one row of planes after another.
 // predict.go of package l3 names the neighbours (T, TT, TL, TR, T2, L, R, A, J)
 // and gives the formulas.
 
 #ifndef L3_AVX2_PREDICT_H
 #define L3_AVX2_PREDICT_H
 
+#include "residuals.h"
 #include "vector.h"
 
 enum even_predictor {
@@ -23,157 +24,166 @@ enum odd_predictor { ODD_BETWEEN, ODD_HALF_CURVE, ODD_CURVE, ODD_WEIGHTED };
 // A plane is what the next row of a plane is predicted from. After a row has
 // been decoded, even and odd are its samples as they are coded.
 struct plane {
-	lanes even, odd;    // of the row above
-	lanes even2;        // of the row above that
-	lanes between;      // avg(L, R) of the row above: what J is now
-	uint8_t constant;   // no row is stored
+	lanes even[MAX_STRIPS], odd[MAX_STRIPS]; // of the row above
+	lanes even2[MAX_STRIPS];                 // of the row above that
+	lanes between[MAX_STRIPS];               // avg(L, R) of the row above: what J is now
 };
 
-INLINE void start_plane(struct plane *p, uint8_t base, int constant)
+INLINE void start_plane(struct plane *p, lane base, int strips)
 {
-	p->even = p->odd = p->even2 = p->between = every(base);
-	p->constant = constant;
+	for (int k = 0; k < strips; k++)
+		p->even[k] = p->odd[k] = p->even2[k] = p->between[k] = every(base);
 }
 
-// lane0 is all bits of the first lane.
-INLINE lanes lane0(void)
+// one_lane is all bits of one lane of a vector, and 0 in the others; of none if i
+// is not the number of a lane.
+INLINE lanes one_lane(int i)
 {
-	return _mm256_setr_epi8(-1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0,
-				0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0);
+	_Alignas(32) lane mask[LANES] = {0};
+	if (i >= 0 && i < LANES)
+		mask[i] = ALL_BITS;
+	return load(mask);
 }
 
-// from_left moves each lane up by one; the first one becomes 0.
-INLINE lanes from_left(lanes x)
-{
-	lanes low_half_up = _mm256_permute2x128_si256(x, x, 0x08);
-	return _mm256_alignr_epi8(x, low_half_up, 15);
-}
-
-// from_right moves each lane down by one; the last pair of the patch stays, too.
-INLINE lanes from_right(lanes x, lanes last)
-{
-	lanes high_half_down = _mm256_permute2x128_si256(x, x, 0x81);
-	lanes moved = _mm256_alignr_epi8(high_half_down, x, 1);
-	return _mm256_blendv_epi8(moved, x, last);
-}
-
-// last_lane is all bits of lane pairs−1.
-INLINE lanes last_lane(int pairs)
-{
-	_Alignas(32) uint8_t b[LANES] = {0};
-	b[pairs - 1] = 0xff;
-	return _mm256_load_si256((const lanes *)b);
-}
-
-// half_difference is (x − y) >> 1, of the difference as a signed number of nine
-// bits.
-INLINE lanes half_difference(lanes x, lanes y)
-{
-	return _mm256_xor_si256(_mm256_avg_epu8(x, _mm256_xor_si256(y, every(0xff))), every(0x80));
-}
-
-// prefix_sum replaces each lane by the sum of itself and all lanes before it.
-INLINE lanes prefix_sum(lanes x)
-{
-	x = _mm256_add_epi8(x, _mm256_slli_si256(x, 1));
-	x = _mm256_add_epi8(x, _mm256_slli_si256(x, 2));
-	x = _mm256_add_epi8(x, _mm256_slli_si256(x, 4));
-	x = _mm256_add_epi8(x, _mm256_slli_si256(x, 8));
-	// Shifts stay within half a vector: the upper one lacks the lower one's sum.
-	lanes low_half_up = _mm256_permute2x128_si256(x, x, 0x08);
-	return _mm256_add_epi8(x, _mm256_shuffle_epi8(low_half_up, every(15)));
-}
+// lane0 is one_lane(0).
+INLINE lanes lane0(void) { return _mm256_setr_epi32(LANE_BITS == 8 ? 0xff : 0xffff, 0, 0, 0, 0, 0, 0, 0); }
 
 // Which predictor a row takes is as good as random, and a wrongly foreseen jump
-// costs as much as several predictors. So there is one jump, to or past the
-// prefix sum; for the rest all predictors are computed, and masks, by the
-// predictor's number, choose among them.
-static const struct {
-	uint8_t sums;                             // the left neighbour takes part: 1 or 0
-	uint8_t above, between, trend;            // of the predictors without it
-	uint8_t gradient, half_gradient, quarter; // terms beside it
+// costs as much as several predictors. So there is no jump: everything that any
+// predictor needs is computed, and masks, by the predictor's number, choose.
+static const struct even_mask {
+	lane above, between;                 // of avg(x, y): x is T, y is avg(TL, TR)
+	lane trend;                          // T + (T − TT) >> 1 instead
+	lane sums;                           // none of these, but what stands beside the left neighbour:
+	lane gradient, half, quarter, bias;  // the terms of that
 } even_masks[8] = {
-	[EVEN_ABOVE] = {.above = 0xff},
+	[EVEN_ABOVE] = {.above = ALL_BITS},
 	[EVEN_WEIGHTED] = {0},
-	[EVEN_BETWEEN] = {.between = 0xff},
-	[EVEN_LEFT] = {.sums = 1},
-	[EVEN_GRADIENT] = {.sums = 1, .gradient = 0xff},
-	[EVEN_HALF_GRADIENT] = {.sums = 1, .half_gradient = 0xff},
-	[EVEN_TREND] = {.trend = 0xff},
-	[EVEN_THREE_QUARTER] = {.sums = 1, .half_gradient = 0xff, .quarter = 0xff},
+	[EVEN_BETWEEN] = {.between = ALL_BITS},
+	[EVEN_LEFT] = {.sums = ALL_BITS},
+	[EVEN_GRADIENT] = {.sums = ALL_BITS, .gradient = ALL_BITS},
+	[EVEN_HALF_GRADIENT] = {.sums = ALL_BITS, .half = ALL_BITS, .bias = TOP_BIT},
+	[EVEN_TREND] = {.trend = ALL_BITS},
+	[EVEN_THREE_QUARTER] = {.sums = ALL_BITS, .half = ALL_BITS, .quarter = ALL_BITS},
 };
 
-static const struct {
-	uint8_t curve;    // which bits of the shifted difference of A and J count
-	uint8_t shift;    // of that difference
-	uint8_t weighted; // takes A into the average instead
+static const struct odd_mask {
+	lane curve;      // which bits of the shifted difference of A and J count
+	lane weighted;   // takes A into the average instead
+	uint32_t shift;  // of that difference
 } odd_masks[4] = {
 	[ODD_BETWEEN] = {0},
-	[ODD_HALF_CURVE] = {.curve = 0x7f, .shift = 1},
-	[ODD_CURVE] = {.curve = 0xff},
-	[ODD_WEIGHTED] = {.weighted = 0xff},
+	[ODD_HALF_CURVE] = {.curve = ALL_BITS >> 1, .shift = 1},
+	[ODD_CURVE] = {.curve = ALL_BITS},
+	[ODD_WEIGHTED] = {.weighted = ALL_BITS},
 };
 
-// unsummed is the prediction by even predictors that need no left neighbour.
-INLINE lanes unsummed(const struct plane *p, unsigned id)
+// even_prediction is what an even predictor says of strip k of a row, without
+// the left neighbour.
+INLINE lanes even_prediction(const struct plane *p, int k, uint64_t id)
 {
-	lanes t = p->even, tr = p->odd;
-	lanes between = _mm256_avg_epu8(_mm256_blendv_epi8(from_left(tr), tr, lane0()), tr);
+	const struct even_mask *m = &even_masks[id];
+	const lanes middle = every(TOP_BIT), sums = every(m->sums);
+	int before = k > 0 ? k - 1 : 0;
+	lanes t = p->even[k], t2 = from_left(t, p->even[before]);
+	lanes tr = p->odd[k], tl = from_left(tr, p->odd[before]);
+	if (k == 0)
+		tl = choose(tl, tr, lane0());
+
 	// T is avg(T, T), and avg(TL, TR) the average of itself and itself.
-	lanes x = _mm256_blendv_epi8(between, t, every(even_masks[id].above));
-	lanes y = _mm256_blendv_epi8(t, between, every(even_masks[id].between));
-	// Less 128, unsigned saturation is signed saturation.
-	lanes h = half_difference(t, p->even2);
-	lanes trend = _mm256_xor_si256(_mm256_adds_epi8(_mm256_xor_si256(t, every(0x80)), h), every(0x80));
-	return _mm256_blendv_epi8(_mm256_avg_epu8(x, y), trend, every(even_masks[id].trend));
+	lanes between = avg(tl, tr);
+	lanes unsummed = avg(choose(between, t, every(m->above)), choose(t, between, every(m->between)));
+
+	// h = (T − TT) >> 1 or (T − T2) >> 1, here with half a lane's range added.
+	lanes h = avg(t, xor(choose(p->even2[k], t2, sums), every(ALL_BITS)));
+	// Less that, unsigned clamping is signed clamping.
+	lanes trend = add_signed_clamped(xor(t, middle), xor(h, middle));
+	unsummed = choose(unsummed, xor(trend, middle), every(m->trend));
+
+	// (h + 1) >> 1 is an average, too, and what is added twice is nothing.
+	lanes gradient = and(sub(t, t2), every(m->gradient));
+	lanes quarter = and(avg(h, middle), every(m->quarter));
+	lanes beside = add(and(h, every(m->half)), add(gradient, xor(quarter, every(m->bias))));
+	// The first lane, which has no left neighbour, is predicted by T.
+	if (k == 0)
+		beside = choose(beside, t, lane0());
+	return choose(unsummed, beside, sums);
 }
 
-// beside_left is what the other even predictors add to the left neighbour. The
-// first lane, which has none, is predicted by T.
-INLINE lanes beside_left(const struct plane *p, unsigned id)
+// odd_samples decodes the odd columns of strip k of a row; q is avg(L, R).
+INLINE lanes odd_samples(const struct plane *p, int k, uint64_t id, lanes residual, lanes q)
 {
-	lanes t = p->even, t2 = from_left(t);
-	lanes gradient = _mm256_sub_epi8(t, t2);
-	lanes h = half_difference(t, t2);
-	// (h + 1) >> 1 of a signed h: an average, 128 being zero.
-	lanes quarter = _mm256_avg_epu8(_mm256_xor_si256(h, every(0x80)), every(0x80));
-	quarter = _mm256_xor_si256(quarter, every(0x80));
-	gradient = _mm256_and_si256(gradient, every(even_masks[id].gradient));
-	h = _mm256_and_si256(h, every(even_masks[id].half_gradient));
-	quarter = _mm256_and_si256(quarter, every(even_masks[id].quarter));
-	lanes sum = _mm256_add_epi8(gradient, _mm256_add_epi8(h, quarter));
-	return _mm256_blendv_epi8(sum, t, lane0());
+	const struct odd_mask *m = &odd_masks[id];
+	lanes a = p->odd[k], j = p->between[k], curve = every(m->curve);
+	__m128i shift = _mm_cvtsi32_si128((int)m->shift);
+	lanes up = and(_mm256_srl_epi16(sub_clamped(a, j), shift), curve);
+	lanes down = and(_mm256_srl_epi16(sub_clamped(j, a), shift), curve);
+	lanes curved = sub_clamped(add_clamped(q, up), down);
+	return add(residual, choose(curved, avg(q, a), every(m->weighted)));
 }
 
-INLINE lanes even_samples(const struct plane *p, unsigned id, lanes residual)
+// last_sum is the last lane of each half of a vector, in all lanes of that half.
+INLINE lanes last_lanes(lanes x)
 {
-	if (even_masks[id].sums)
-		return prefix_sum(_mm256_add_epi8(residual, beside_left(p, id)));
-	return _mm256_add_epi8(residual, unsummed(p, id));
+	return _mm256_shuffle_epi8(x, LANE_BITS == 8 ? _mm256_set1_epi8(15) : _mm256_set1_epi16(15 << 8 | 14));
 }
 
-// odd_samples takes q = avg(L, R) of the row itself.
-INLINE lanes odd_samples(const struct plane *p, unsigned id, lanes residual, lanes q)
+// prefix_sums replaces each lane of the strips of planes by the sum of itself and
+// all lanes before it. It is a long chain of instructions each of which waits for
+// the one before, and a processor finds others, that need not wait, only if they
+// stand near: so all vectors take each step together.
+INLINE void prefix_sums(lanes x[MAX_CHANNELS][MAX_STRIPS], int planes, int strips)
 {
-	lanes a = p->odd, j = p->between, curve = every(odd_masks[id].curve);
-	__m128i shift = _mm_cvtsi32_si128(odd_masks[id].shift);
-	lanes up = _mm256_and_si256(_mm256_srl_epi16(_mm256_subs_epu8(a, j), shift), curve);
-	lanes down = _mm256_and_si256(_mm256_srl_epi16(_mm256_subs_epu8(j, a), shift), curve);
-	lanes curved = _mm256_subs_epu8(_mm256_adds_epu8(q, up), down);
-	lanes prediction = _mm256_blendv_epi8(curved, _mm256_avg_epu8(q, a), every(odd_masks[id].weighted));
-	return _mm256_add_epi8(residual, prediction);
+#define EACH_VECTOR \
+	_Pragma("GCC unroll 4") for (int i = 0; i < planes; i++) _Pragma("GCC unroll 4") for (int k = 0; k < strips; k++)
+	if (LANE_BITS == 8)
+		EACH_VECTOR x[i][k] = add(x[i][k], _mm256_slli_si256(x[i][k], 1));
+	EACH_VECTOR x[i][k] = add(x[i][k], _mm256_slli_si256(x[i][k], 2));
+	EACH_VECTOR x[i][k] = add(x[i][k], _mm256_slli_si256(x[i][k], 4));
+	EACH_VECTOR x[i][k] = add(x[i][k], _mm256_slli_si256(x[i][k], 8));
+	// Shifts stay within half a vector: the upper one lacks the lower one's sum.
+	lanes low[MAX_CHANNELS][MAX_STRIPS];
+	EACH_VECTOR low[i][k] = _mm256_permute2x128_si256(x[i][k], x[i][k], 0x08);
+	EACH_VECTOR x[i][k] = add(x[i][k], last_lanes(low[i][k]));
+	// And each strip those of the strips before it.
+	EACH_VECTOR if (k > 0)
+	{
+		lanes high = _mm256_permute2x128_si256(x[i][k - 1], x[i][k - 1], 0x11);
+		x[i][k] = add(x[i][k], last_lanes(high));
+	}
+#undef EACH_VECTOR
 }
 
-// next_row decodes a row. last is last_lane of the patch.
-INLINE void next_row(struct plane *p, unsigned even_id, unsigned odd_id, lanes even, lanes odd, lanes last)
+// next_rows decodes a row of planes of a patch with this many pairs of columns.
+INLINE void next_rows(struct plane *planes, const struct coded_row *rows, int count, int strips, const lanes last[MAX_STRIPS])
 {
-	even = even_samples(p, even_id, even);
-	lanes q = _mm256_avg_epu8(even, from_right(even, last));
-	odd = odd_samples(p, odd_id, odd, q);
-	p->even2 = p->even;
-	p->even = even;
-	p->odd = odd;
-	p->between = q;
+	lanes single[MAX_CHANNELS][MAX_STRIPS], sum[MAX_CHANNELS][MAX_STRIPS], q[MAX_CHANNELS][MAX_STRIPS];
+#define EACH_VECTOR \
+	_Pragma("GCC unroll 4") for (int i = 0; i < count; i++) _Pragma("GCC unroll 4") for (int k = 0; k < strips; k++)
+	EACH_VECTOR
+	{
+		lanes residual = residuals(&rows[i].even[k * LANES / GROUP_SIZE]);
+		single[i][k] = sum[i][k] = add(residual, even_prediction(&planes[i], k, rows[i].even_id));
+	}
+	prefix_sums(sum, count, strips);
+	EACH_VECTOR
+	{
+		planes[i].even2[k] = planes[i].even[k];
+		planes[i].even[k] = choose(single[i][k], sum[i][k], every(even_masks[rows[i].even_id].sums));
+	}
+	EACH_VECTOR
+	{
+		lanes even = planes[i].even[k];
+		lanes right = from_right(even, planes[i].even[k + 1 < strips ? k + 1 : k]);
+		q[i][k] = avg(even, choose(right, even, last[k]));
+	}
+	EACH_VECTOR
+	{
+		lanes residual = residuals(&rows[i].odd[k * LANES / GROUP_SIZE]);
+		planes[i].odd[k] = odd_samples(&planes[i], k, rows[i].odd_id, residual, q[i][k]);
+		planes[i].between[k] = q[i][k];
+	}
+#undef EACH_VECTOR
 }
 
 #endif

@@ -1,6 +1,6 @@
 //go:build amd64 && cgo
 
-// Patches of the published format, docs/format-l3.md section 4, of the edge that
+// Patches of the published format, docs/format-l3.md section 8, of the edge that
 // its programs write. As in fast8.c, a patch in which anything is wrong is left
 // to the plain Go decoder, which says what.
 
@@ -63,41 +63,37 @@ INLINE lanes at_most(lanes x, lanes y) { return _mm256_cmpeq_epi8(_mm256_min_epu
 
 INLINE lanes distance(lanes x, lanes y)
 {
-	return _mm256_or_si256(_mm256_subs_epu8(x, y), _mm256_subs_epu8(y, x));
+	return _mm256_or_si256(sub_clamped(x, y), sub_clamped(y, x));
 }
 
-// choose is the prediction from a, b and c, the samples above left, above and
+// nearest is the prediction from a, b and c, the samples above left, above and
 // above right. With p = a + c − b the distances are |p−a| = |c−b|, |p−c| = |a−b|
 // and |p−b| = |(a−b) + (c−b)|. If a and c lie on one side of b, the last is the
 // sum of the others: more than a byte, but then how it compares is known.
 // Otherwise it is their difference.
-INLINE lanes choose(lanes a, lanes b, lanes c)
+INLINE lanes nearest(lanes a, lanes b, lanes c)
 {
 	lanes zero = _mm256_setzero_si256();
 	lanes to_a = distance(c, b), to_c = distance(a, b), to_b = distance(to_a, to_c);
 	lanes on_one_side = _mm256_cmpeq_epi8(at_most(b, a), at_most(b, c));
 	lanes a_before_b = _mm256_or_si256(at_most(to_a, to_b), on_one_side);
-	lanes b_before_c = _mm256_blendv_epi8(at_most(to_b, to_c), _mm256_cmpeq_epi8(to_a, zero), on_one_side);
-	lanes a_or_b = _mm256_blendv_epi8(b, a, a_before_b);
-	lanes b_or_c = _mm256_blendv_epi8(c, b, b_before_c);
-	lanes prediction = _mm256_blendv_epi8(c, a_or_b, at_most(to_a, to_c));
-	prediction = _mm256_blendv_epi8(prediction, a_or_b, _mm256_cmpeq_epi8(c, zero));
-	return _mm256_blendv_epi8(prediction, b_or_c, _mm256_cmpeq_epi8(a, zero));
+	lanes b_before_c = choose(at_most(to_b, to_c), _mm256_cmpeq_epi8(to_a, zero), on_one_side);
+	lanes a_or_b = choose(b, a, a_before_b);
+	lanes b_or_c = choose(c, b, b_before_c);
+	lanes prediction = choose(c, a_or_b, at_most(to_a, to_c));
+	prediction = choose(prediction, a_or_b, _mm256_cmpeq_epi8(c, zero));
+	return choose(prediction, b_or_c, _mm256_cmpeq_epi8(a, zero));
 }
 
 // predict is the prediction of a row by the row above; beyond a patch's columns
 // there are zeros.
 INLINE struct columns predict(struct columns above)
 {
-	lanes middle = _mm256_permute2x128_si256(above.low, above.high, 0x21);
-	lanes right_end = _mm256_permute2x128_si256(above.high, above.high, 0x81);
-	lanes a_low = from_left(above.low), a_high = _mm256_alignr_epi8(above.high, middle, 15);
-	lanes c_low = _mm256_alignr_epi8(middle, above.low, 1);
-	lanes c_high = _mm256_alignr_epi8(right_end, above.high, 1);
-	return (struct columns){choose(a_low, above.low, c_low), choose(a_high, above.high, c_high)};
+	lanes zero = _mm256_setzero_si256();
+	lanes a_low = from_left(above.low, zero), a_high = from_left(above.high, above.low);
+	lanes c_low = from_right(above.low, above.high), c_high = from_right(above.high, zero);
+	return (struct columns){nearest(a_low, above.low, c_low), nearest(a_high, above.high, c_high)};
 }
-
-INLINE lanes load(const uint64_t *from) { return _mm256_load_si256((const lanes *)from); }
 
 AVX2_TARGET static void write_published(const struct published_scratch *s, uint8_t *dst, int64_t row_bytes)
 {
@@ -109,8 +105,8 @@ AVX2_TARGET static void write_published(const struct published_scratch *s, uint8
 			struct columns prediction = {_mm256_setzero_si256(), _mm256_setzero_si256()};
 			if (y > 0)
 				prediction = predict(rows[c]);
-			rows[c].low = _mm256_add_epi8(_mm256_add_epi8(load(p->deltas[y]), base), prediction.low);
-			rows[c].high = _mm256_add_epi8(_mm256_add_epi8(load(p->deltas[y] + 4), base), prediction.high);
+			rows[c].low = add(add(load(p->deltas[y]), base), prediction.low);
+			rows[c].high = add(add(load(p->deltas[y] + 4), base), prediction.high);
 		}
 		put_rgb(dst, rows[0].low, rows[1].low, rows[2].low);
 		put_rgb(dst + 96, rows[0].high, rows[1].high, rows[2].high);
