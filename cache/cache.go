@@ -120,7 +120,8 @@ type Cache[K comparable] struct {
 // flight is a fill that is running. Who asks for the same key waits for it.
 type flight[K comparable] struct {
 	done    chan struct{}
-	waiters int
+	waiters int  // who will have a pin of the buffer
+	unasked bool // begun by Prefetch
 	buf     *Buffer[K]
 	err     error
 }
@@ -168,38 +169,91 @@ func New[K comparable](opt Options) (*Cache[K], error) {
 // and share its result, errors included. An error is not remembered. A panic of
 // fill is an error too. fill must not ask the cache for the same key.
 func (c *Cache[K]) Get(key K, size int64, fill func(dst []byte) error) (*Buffer[K], error) {
+	for counted := false; ; counted = true {
+		f, b, err := c.board(key, counted)
+		switch {
+		case b != nil || err != nil:
+			return b, err
+		case f.mine:
+			c.run(f.flight, key, size, time.Now().Add(c.opt.MaxWait), fill)
+			return f.buf, f.err
+		}
+		<-f.done
+		if f.err == nil || !f.unasked {
+			return f.buf, f.err
+		}
+		// It has failed for reasons that were its own, such as that it would
+		// not wait for room.
+	}
+}
+
+// ticket is a flight for somebody who wants its buffer.
+type ticket[K comparable] struct {
+	*flight[K]
+	mine bool // who has it is to run the fill
+}
+
+// board returns the buffer of key, pinned, or a flight that brings it. It counts
+// a hit or a miss, unless that has been done.
+func (c *Cache[K]) board(key K, counted bool) (ticket[K], *Buffer[K], error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.closed {
+		return ticket[K]{}, nil, ErrClosed
+	}
+	b, f := c.buffers[key], c.flights[key]
+	switch {
+	case counted:
+	case b != nil || f != nil:
+		c.hits++
+	default:
+		c.misses++
+	}
+	switch {
+	case b != nil:
+		c.pin(b)
+		return ticket[K]{}, b, nil
+	case f != nil:
+		f.waiters++
+		return ticket[K]{flight: f}, nil, nil
+	}
+	f = c.takeOff(key, 1)
+	return ticket[K]{f, true}, nil, nil
+}
+
+// takeOff makes the flight of a key that has none. The lock is held.
+func (c *Cache[K]) takeOff(key K, waiters int) *flight[K] {
+	f := &flight[K]{done: make(chan struct{}), waiters: waiters}
+	c.flights[key] = f
+	return f
+}
+
+// Prefetch fills the buffer of key for whoever will ask for it. It does not wait
+// for pins to end, and counts neither as a hit nor as a miss. It reports false
+// where there was nothing to do: the buffer is there, or somebody is filling it.
+func (c *Cache[K]) Prefetch(key K, size int64, fill func(dst []byte) error) (bool, error) {
 	c.mu.Lock()
 	if c.closed {
 		c.mu.Unlock()
-		return nil, ErrClosed
+		return false, ErrClosed
 	}
-	if b := c.buffers[key]; b != nil {
-		c.hits++
-		c.pin(b)
+	if c.buffers[key] != nil || c.flights[key] != nil {
 		c.mu.Unlock()
-		return b, nil
+		return false, nil
 	}
-	if f := c.flights[key]; f != nil {
-		c.hits++
-		f.waiters++
-		c.mu.Unlock()
-		<-f.done
-		return f.buf, f.err
-	}
-	c.misses++
-	f := &flight[K]{done: make(chan struct{})}
-	c.flights[key] = f
+	f := c.takeOff(key, 0)
+	f.unasked = true
 	c.mu.Unlock()
 
-	c.run(f, key, size, fill)
-	return f.buf, f.err
+	c.run(f, key, size, time.Now(), fill)
+	return f.err == nil, f.err
 }
 
 // run answers the flight whatever fill does: whoever waits for it must go on.
-func (c *Cache[K]) run(f *flight[K], key K, size int64, fill func([]byte) error) {
+func (c *Cache[K]) run(f *flight[K], key K, size int64, deadline time.Time, fill func([]byte) error) {
 	f.err = errAbandoned
 	defer c.land(key, f)
-	f.buf, f.err = c.fill(key, size, fill)
+	f.buf, f.err = c.fill(key, size, deadline, fill)
 }
 
 // land publishes what a flight brought and lets its waiters go on, each with a
@@ -212,10 +266,15 @@ func (c *Cache[K]) land(key K, f *flight[K]) {
 		f.buf, f.err = nil, ErrClosed
 	}
 	if f.buf != nil {
-		b.pins = f.waiters + 1
 		c.buffers[key] = b
-		c.pinned += b.charge
-		c.nPinned++
+		if b.pins = f.waiters; b.pins > 0 {
+			c.pinned += b.charge
+			c.nPinned++
+		} else {
+			c.idle.Add(key, b)
+			c.trim()
+			c.changed.Broadcast()
+		}
 	}
 	c.mu.Unlock()
 	if b != f.buf {
@@ -225,12 +284,11 @@ func (c *Cache[K]) land(key K, f *flight[K]) {
 }
 
 // fill makes room, lets fill write the content and registers it.
-func (c *Cache[K]) fill(key K, size int64, fill func([]byte) error) (b *Buffer[K], err error) {
+func (c *Cache[K]) fill(key K, size int64, deadline time.Time, fill func([]byte) error) (b *Buffer[K], err error) {
 	charge, err := c.chargeOf(size)
 	if err != nil {
 		return nil, err
 	}
-	deadline := time.Now().Add(c.opt.MaxWait)
 	if err := c.reserve(charge, deadline); err != nil {
 		return nil, err
 	}

@@ -77,7 +77,7 @@ func (d *Dataset) Sample(ctx context.Context, path string) (*Sample, error) {
 // reader who goes away leaves the others their answer.
 func (d *Dataset) sampleOnce(ctx context.Context, path string, id Identity) (*Sample, error) {
 	detached := context.WithoutCancel(ctx)
-	answer := d.flights.DoChan(flightKey(path, id), func() (any, error) {
+	read := func() (any, error) {
 		// Between the look above and here another flight may have landed.
 		if s := d.headers.get(path, id); s != nil {
 			return s, nil
@@ -88,7 +88,15 @@ func (d *Dataset) sampleOnce(ctx context.Context, path string, id Identity) (*Sa
 		}
 		d.headers.add(s)
 		return s, nil
-	})
+	}
+	if ctx.Done() == nil { // no other goroutine needs to do it, then
+		s, err, _ := d.flights.Do(flightKey(path, id), read)
+		if err != nil {
+			return nil, err
+		}
+		return s.(*Sample), nil
+	}
+	answer := d.flights.DoChan(flightKey(path, id), read)
 	select {
 	case <-ctx.Done():
 		return nil, d.failed("read the header of", path, ctx.Err())

@@ -27,8 +27,9 @@ func takeScratch() *[]byte {
 }
 
 // fill writes the whole virtual file of a sample into dst: it reads the bytes
-// that the sample costs, decodes them and gives them their form.
-func (m *mount) fill(s *dataset.Sample, form tensor.Form, dst []byte) error {
+// that the sample costs, decodes them and gives them their form. If it is ahead
+// of its reader it fails rather than wait for a place to decode.
+func (m *mount) fill(s *dataset.Sample, form tensor.Form, dst []byte, ahead bool) error {
 	layout, err := form.Layout(s.L3.Shape)
 	if err != nil {
 		return err
@@ -42,7 +43,7 @@ func (m *mount) fill(s *dataset.Sample, form tensor.Form, dst []byte) error {
 	n := s.L3.Shape.Bytes()
 	if off, ok := layout.InPlace(); ok {
 		pix := dst[off : off+n]
-		if err := m.decode(s, *encoded, pix); err != nil {
+		if err := m.decode(s, *encoded, pix, ahead); err != nil {
 			return err
 		}
 		return layout.Render(dst, pix)
@@ -53,15 +54,15 @@ func (m *mount) fill(s *dataset.Sample, form tensor.Form, dst []byte) error {
 		*pix = make([]byte, n)
 	}
 	*pix = (*pix)[:n]
-	if err := m.decode(s, *encoded, *pix); err != nil {
+	if err := m.decode(s, *encoded, *pix, ahead); err != nil {
 		return err
 	}
 	return layout.Render(dst, *pix)
 }
 
-func (m *mount) decode(s *dataset.Sample, encoded, pix []byte) error {
+func (m *mount) decode(s *dataset.Sample, encoded, pix []byte, ahead bool) error {
 	err := m.decoder.Decode(background, &gpudecode.Request{
-		Codec: gpudecode.L3, Encoded: encoded, Pix: pix, Name: s.Path,
+		Codec: gpudecode.L3, Encoded: encoded, Pix: pix, Name: s.Path, Ahead: ahead,
 	})
 	if err != nil {
 		return fmt.Errorf("%d bytes: %w", len(encoded), err)

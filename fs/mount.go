@@ -19,6 +19,7 @@ import (
 	"prismfs/dataset"
 	"prismfs/gpudecode"
 	"prismfs/l3"
+	"prismfs/order"
 )
 
 // The numbers of a mount that are not options.
@@ -53,6 +54,9 @@ type Options struct {
 	CacheBytes int64
 	// Workers is the number of decoding threads; 0 takes one a CPU.
 	Workers int
+	// ReadAhead is how many images are decoded ahead of a reader that goes
+	// through a folder; 0 takes order.DefaultImages, a negative one is none.
+	ReadAhead int
 	// AllowOther lets other users read, as the permissions of the source allow.
 	AllowOther bool
 	// MountOptions are further options as mount(8) passes them.
@@ -85,6 +89,9 @@ type mount struct {
 	names   resolver
 	decoder *gpudecode.Decoder
 	cache   *cache.Cache[bufferKey]
+	ahead   *order.ReadAhead[aheadFolder] // nil for none
+	idle    *processors                   // that decode ahead
+	direct  directReads
 	layer   *kernelLayer
 	control *control
 	started time.Time
@@ -168,6 +175,9 @@ func setDefaults(opt *Options) {
 			*t = 0
 		}
 	}
+	if opt.ReadAhead == 0 {
+		opt.ReadAhead = order.DefaultImages
+	}
 	if opt.Limits == (l3.Limits{}) {
 		opt.Limits = l3.DefaultLimits
 	}
@@ -193,6 +203,7 @@ func newMount(opt Options, store dataset.Store) *mount {
 	}
 	m.names = resolver{ds: m.ds}
 	m.control = newControl(m)
+	m.ahead = m.newReadAhead()
 	return m
 }
 
@@ -234,7 +245,9 @@ func mountOptions(opt Options, log *slog.Logger) *fuse.MountOptions {
 		// Splicing gains nothing over copying here, and a request of 1 MiB and
 		// its header is more than a pipe holds.
 		DisableSplice: true,
-		Logger:        slog.NewLogLogger(log.Handler(), slog.LevelWarn),
+		// Maps of files that are open for direct reads; see direct_reads.go.
+		ExtraCapabilities: fuse.CAP_DIRECT_IO_ALLOW_MMAP,
+		Logger:            slog.NewLogLogger(log.Handler(), slog.LevelWarn),
 	}
 }
 
@@ -263,6 +276,7 @@ func (m *mount) makeCache(server *fuse.Server) error {
 			}
 		}
 	}
+	m.direct.possible = !m.passthrough && mapsDirect(server)
 	m.medium = medium.Name()
 	if m.cache, err = cache.New[bufferKey](opt); err != nil {
 		return errors.Join(err, medium.Close())
@@ -398,6 +412,10 @@ func (x *Mounted) Detach() error { return detach(x.m.opt.Mountpoint, true) }
 // close frees what the mount holds, after the last request.
 func (m *mount) close() error {
 	close(m.closing)
+	if m.ahead != nil {
+		m.ahead.Close()
+		m.idle.close()
+	}
 	err := m.cache.Close()
 	m.decoder.Close()
 	return errors.Join(err, m.store.Close())

@@ -43,12 +43,16 @@ type sampleNode struct {
 	mu    sync.Mutex
 	opens atomic.Int64
 	buf   *buffer // pinned while opens > 0
+	known bool    // it was open before
 }
 
 // sampleHandle is an open of a sampleNode.
 type sampleHandle struct {
 	node *sampleNode
 	buf  *buffer // the node's, for as long as the handle is open
+
+	direct      bool         // reads come past the page cache
+	reads, read atomic.Int64 // requests and bytes of a direct handle
 }
 
 // fillAttr writes the attributes; they never change.
@@ -78,20 +82,29 @@ func (n *sampleNode) Open(ctx context.Context, flags uint32) (gofs.FileHandle, u
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	if n.opens.Load() == 0 {
-		buf, err := n.m.decoded(n.sample, n.view.Form, n.size)
+		buf, missed, err := n.m.decoded(n.sample, n.view.Form, n.size)
 		if err != nil {
 			return nil, 0, n.m.fail("open", n.sample.Path, err)
 		}
 		n.buf = buf
+		if n.m.ahead != nil {
+			in, name := aheadOf(n.sample, n.view.Form)
+			n.m.ahead.Opened(in, name, missed)
+		}
 	}
 	n.opens.Add(1)
 	n.m.served.Add(1)
+	h := &sampleHandle{node: n, buf: n.buf}
 	var answer uint32 = fuse.FOPEN_KEEP_CACHE | fuse.FOPEN_NOFLUSH
 	if id := n.buf.BackingID(); id != 0 {
 		n.m.layer.grantPassthrough(ctx, id)
 		answer = fuse.FOPEN_NOFLUSH
+	} else if !n.known && n.m.direct.grant() {
+		h.direct = true
+		answer = fuse.FOPEN_DIRECT_IO | fuse.FOPEN_NOFLUSH
 	}
-	return &sampleHandle{node: n, buf: n.buf}, answer, 0
+	n.known = true
+	return h, answer, 0
 }
 
 // Read serves a handle that the kernel does not serve itself.
@@ -100,12 +113,19 @@ func (h *sampleHandle) Read(ctx context.Context, dest []byte, off int64) (fuse.R
 	if err != nil {
 		return nil, h.node.m.fail("read", h.node.sample.Path, err)
 	}
+	if h.direct {
+		h.reads.Add(1)
+		h.read.Add(int64(len(data)))
+	}
 	return fuse.ReadResultData(data), 0
 }
 
 // Release ends an open; the last one lets the buffer go.
 func (h *sampleHandle) Release(ctx context.Context) syscall.Errno {
 	n := h.node
+	if h.direct {
+		n.m.direct.closed(h.reads.Load(), h.read.Load())
+	}
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	if n.opens.Add(-1) == 0 {
@@ -133,16 +153,23 @@ func (n *sampleNode) attributes() []attribute {
 	return sampleAttributes(n.sample, shapeText(layout.Shape()), layout.DType())
 }
 
-// decoded returns the pinned buffer of a sample in a form.
-func (m *mount) decoded(s *dataset.Sample, form tensor.Form, size int64) (*buffer, error) {
+// keyOf returns what the decoded file of a sample is kept under.
+func keyOf(s *dataset.Sample, form tensor.Form) bufferKey {
 	if form.Container == tensor.Orig { // a PNG under another name
 		form.Container = tensor.PNG
 	}
-	key := bufferKey{path: s.Path, id: s.Info.ID, form: form}
-	return m.cache.Get(key, size, func(dst []byte) error {
-		if err := m.fill(s, form, dst); err != nil {
+	return bufferKey{path: s.Path, id: s.Info.ID, form: form}
+}
+
+// decoded returns the pinned buffer of a sample in a form, and whether it had to
+// be decoded for that.
+func (m *mount) decoded(s *dataset.Sample, form tensor.Form, size int64) (buf *buffer, missed bool, err error) {
+	buf, err = m.cache.Get(keyOf(s, form), size, func(dst []byte) error {
+		missed = true
+		if err := m.fill(s, form, dst, false); err != nil {
 			return fmt.Errorf("decoding: %w", err)
 		}
 		return nil
 	})
+	return buf, missed, err
 }

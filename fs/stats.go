@@ -28,6 +28,10 @@ type Stats struct {
 	BatchImages      uint64            `json:"batch_images"`
 	WaitNS           uint64            `json:"wait_ns"`
 	DecodeNS         uint64            `json:"decode_ns"`
+	ReadAheadMade    uint64            `json:"read_ahead_made"` // images decoded ahead of a reader
+	ReadAheadUseful  uint64            `json:"read_ahead_useful"`
+	ReadAheadWasted  uint64            `json:"read_ahead_wasted"` // not opened before their reader was gone
+	Helpers          uint64            `json:"decode_helpers"`    // processors that helped with a large image
 	Requests         map[string]uint64 `json:"requests"`
 	Backend          string            `json:"backend"`
 	Medium           string            `json:"medium"`      // where buffers live: tmpfs, memfd or memory
@@ -60,12 +64,17 @@ func (m *mount) stats() Stats {
 		BatchImages:      d.BatchImages,
 		WaitNS:           d.WaitNS,
 		DecodeNS:         d.DecodeNS,
+		Helpers:          d.Helpers,
 		Requests:         m.layer.requestCounts(),
 		Backend:          d.Backend,
 		Medium:           m.medium,
 		Passthrough:      m.passthrough,
 		RegisterFailures: c.RegisterFailures,
 		UptimeSeconds:    int64(time.Since(m.started).Seconds()),
+	}
+	if m.ahead != nil {
+		a := m.ahead.Stats()
+		out.ReadAheadMade, out.ReadAheadUseful, out.ReadAheadWasted = a.Made, a.Useful, a.Wasted
 	}
 	if !m.passthrough {
 		out.Passthrough = m.noPassthrough
@@ -86,6 +95,7 @@ func (m *mount) configText() string {
 		"mountpoint":       m.opt.Mountpoint,
 		"view":             m.opt.View.String(),
 		"cache_bytes":      m.cacheStats().Budget,
+		"read_ahead":       max(m.opt.ReadAhead, 0),
 		"allow_other":      m.opt.AllowOther,
 		"entry_timeout_s":  m.opt.EntryTimeout.Seconds(),
 		"attr_timeout_s":   m.opt.AttrTimeout.Seconds(),

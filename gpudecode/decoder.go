@@ -35,22 +35,26 @@ type Request struct {
 	Encoded []byte // the whole file
 	Pix     []byte // receives the samples: H×W×C, little-endian, exactly as long as they are
 	Name    string // of the image, for errors and the log
+
+	// Ahead says that nobody waits for the image yet. Such a request is decoded
+	// where a place is free, and keeps none from others. Else it fails with
+	// ErrBusy.
+	Ahead bool
 }
 
 // Options are the settings of a Decoder. The zero value is useful.
 type Options struct {
-	Workers int          // images decoded at a time; 0: GOMAXPROCS
+	Workers int          // goroutines that decode at a time; 0: GOMAXPROCS
 	Limits  l3.Limits    // of one image; fields of zero: l3.DefaultLimits
 	Logger  *slog.Logger // nil: slog.Default()
 }
 
-// batchImagesMax bounds what a worker takes at a time. On a CPU a batch saves
-// no more than taking turns at the queue's lock, and what waits in one worker's
-// batch no other worker can have: few are enough.
-const batchImagesMax = 4
-
 // ErrClosed is returned for requests that come after Close.
 var ErrClosed = errors.New("decoder is closed")
+
+// ErrBusy is wrapped by the errors of requests that would have had to wait and
+// are not worth it.
+var ErrBusy = errors.New("no place is free to decode ahead")
 
 // ErrCodec is wrapped by the errors of requests whose codec is not known.
 var ErrCodec = errors.New("unknown codec")
@@ -62,41 +66,46 @@ type PanicError struct{ Value any }
 // Error implements error.
 func (e *PanicError) Error() string { return fmt.Sprintf("the decoder panicked: %v", e.Value) }
 
-// Decoder is a pool of workers that decode. Its methods may be called by any
+// Decoder decodes in a fixed number of places. Its methods may be called by any
 // number of goroutines.
 type Decoder struct {
 	limits   l3.Limits
 	logger   *slog.Logger
-	workers  int
-	decode   func(*l3.Decoder, *Request) error
+	backend  string
+	decode   func(*place, *Request) error
 	counters counters
 	running  sync.WaitGroup // workers
 
 	mu     sync.Mutex
-	wake   sync.Cond // a request came, or closed was set
+	wake   sync.Cond // a worker is to look: for a request and a place, or the end
+	left   sync.Cond // a place was given back
 	queue  queue
+	all    int      // places
+	free   int      // of them, nobody's, or used ahead
+	ahead  int      // images that are decoded ahead, beside those in places
+	idle   []*place // with scratch memory, as many as were ever in use
 	closed bool
 }
 
-// New starts the workers of a CPU pool. Close ends them.
+// New makes a Decoder on the CPU. Close ends it.
 func New(opt Options) *Decoder {
 	return start(opt, decodeOnCPU)
 }
 
-// start is New with a function that decodes one request. It is called by every
-// worker with a decoder of its own.
-func start(opt Options, decode func(*l3.Decoder, *Request) error) *Decoder {
-	d := &Decoder{limits: opt.Limits, logger: opt.Logger, workers: opt.Workers, decode: decode}
+// start is New with a function that decodes one request.
+func start(opt Options, decode func(*place, *Request) error) *Decoder {
+	d := &Decoder{limits: opt.Limits, logger: opt.Logger, all: opt.Workers, decode: decode}
 	if d.logger == nil {
 		d.logger = slog.Default()
 	}
-	if d.workers <= 0 {
-		d.workers = runtime.GOMAXPROCS(0)
+	if d.all <= 0 {
+		d.all = runtime.GOMAXPROCS(0)
 	}
-	d.wake.L = &d.mu
-	for range d.workers {
-		w := &worker{decoder: d, l3: l3.NewDecoder(d.limits)}
-		d.running.Go(w.loop)
+	d.free = d.all
+	d.wake.L, d.left.L = &d.mu, &d.mu
+	d.backend = l3.NewDecoder(d.limits).Backend()
+	for range d.all {
+		d.running.Go(d.work)
 	}
 	return d
 }
@@ -111,9 +120,14 @@ func (d *Decoder) Decode(ctx context.Context, r *Request) error {
 	if err := ctx.Err(); err != nil {
 		return waitError(r, err)
 	}
-	j := &job{request: r, queued: time.Now(), done: make(chan struct{})}
-	if !d.enqueue(j) {
-		return waitError(r, ErrClosed)
+	p, j, err := d.admit(r)
+	switch {
+	case err != nil:
+		return waitError(r, err)
+	case p != nil:
+		err = p.run(r, time.Time{})
+		d.giveBack(p, r.Ahead)
+		return err
 	}
 	select {
 	case <-j.done:
@@ -132,66 +146,130 @@ func waitError(r *Request, err error) error {
 	return fmt.Errorf("%s was not decoded: %w", r.Name, err)
 }
 
-// Close lets what waits be decoded, ends the workers and returns when they
-// have ended. Requests that come after it fail with ErrClosed.
+// Close lets what waits be decoded, ends the workers and returns when nothing
+// is decoded any more. Requests that come after it fail with ErrClosed.
 func (d *Decoder) Close() {
 	d.mu.Lock()
 	d.closed = true
+	d.letEnd()
 	d.mu.Unlock()
-	d.wake.Broadcast()
 	d.running.Wait()
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for d.free < d.all || d.ahead > 0 {
+		d.left.Wait()
+	}
 }
 
-// enqueue puts j behind all that waits, unless the decoder is closed.
-func (d *Decoder) enqueue(j *job) bool {
+// admit returns a place for r, in which its caller is to decode it, or a job in
+// the queue.
+func (d *Decoder) admit(r *Request) (*place, *job, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if d.closed {
-		return false
+		return nil, nil, ErrClosed
 	}
+	switch {
+	case r.Ahead && !d.spare():
+		return nil, nil, ErrBusy
+	case r.Ahead:
+		d.ahead++
+		return d.scratch(), nil, nil
+	case d.free > 0 && d.queue.len == 0:
+		return d.take(), nil, nil
+	}
+	j := &job{request: r, queued: time.Now(), done: make(chan struct{})}
 	d.queue.push(j)
-	d.wake.Signal()
-	return true
+	if d.free > 0 {
+		d.wake.Signal()
+	}
+	return nil, j, nil
+}
+
+// Spare reports whether an image would be decoded ahead just now.
+func (d *Decoder) Spare() bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.spare()
+}
+
+// spare reports whether a place is free for what nobody waits for. The lock is
+// held.
+func (d *Decoder) spare() bool { return d.ahead < d.free && d.queue.len == 0 }
+
+// take takes a free place; there must be one. The lock is held.
+func (d *Decoder) take() *place {
+	d.free--
+	return d.scratch()
+}
+
+// scratch returns a place with its memory. The lock is held.
+func (d *Decoder) scratch() *place {
+	last := len(d.idle) - 1
+	if last < 0 {
+		return &place{decoder: d, l3: l3.NewDecoder(d.limits)}
+	}
+	p := d.idle[last]
+	d.idle = d.idle[:last]
+	return p
+}
+
+// giveBack frees a place, or ends what was decoded ahead.
+func (d *Decoder) giveBack(p *place, ahead bool) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.idle = append(d.idle, p)
+	if ahead {
+		d.ahead--
+		d.letEnd()
+		return
+	}
+	d.freed()
+}
+
+// freed counts a place that is free again and wakes who waits for it. The lock
+// is held.
+func (d *Decoder) freed() {
+	d.free++
+	if d.queue.len > 0 {
+		d.wake.Signal()
+	}
+	d.letEnd()
+}
+
+// letEnd wakes all who wait for the end, if the decoder is closed. The lock is
+// held.
+func (d *Decoder) letEnd() {
+	if d.closed {
+		d.wake.Broadcast()
+		d.left.Broadcast()
+	}
 }
 
 // drop withdraws j and reports whether it still waited.
 func (d *Decoder) drop(j *job) bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if j.state != waiting {
+	if !d.queue.remove(j) {
 		return false
 	}
-	j.state = dropped
-	d.queue.remove(j)
+	d.letEnd()
 	d.counters.dropped.Add(1)
 	return true
 }
 
-// take waits for requests and moves a worker's share of them to batch. It
-// returns an empty batch when the decoder is closed and nothing waits.
-func (d *Decoder) take(batch []*job) []*job {
+// next waits for a request and a place to decode it. It returns nil when the
+// decoder is closed and nothing waits.
+func (d *Decoder) next() (*place, *job) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	for d.queue.len == 0 && !d.closed {
+	for d.queue.len == 0 || d.free == 0 {
+		if d.closed && d.queue.len == 0 {
+			return nil, nil
+		}
 		d.wake.Wait()
 	}
-	// Shared out among all workers, so that none sits idle while another has
-	// a full batch, and the last requests of a burst end together.
-	n := min((d.queue.len+d.workers-1)/d.workers, batchImagesMax)
-	for range n {
-		batch = append(batch, d.queue.pop())
-	}
-	return batch
-}
-
-// begin reports whether j is to be decoded and sees to it that it can no
-// longer be dropped.
-func (d *Decoder) begin(j *job) bool {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	if j.state == dropped {
-		return false
-	}
-	j.state = running
-	return true
+	j := d.queue.pop()
+	d.letEnd()
+	return d.take(), j
 }

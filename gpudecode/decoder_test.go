@@ -8,6 +8,7 @@ import (
 	"io"
 	"log/slog"
 	"runtime"
+	"runtime/debug"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -21,7 +22,7 @@ import (
 var quiet = slog.New(slog.NewTextHandler(io.Discard, nil))
 
 // invert stands for a codec: samples are the encoded bytes, inverted.
-func invert(_ *l3.Decoder, r *Request) error {
+func invert(_ *place, r *Request) error {
 	if len(r.Pix) != len(r.Encoded) {
 		return errors.New("bad image")
 	}
@@ -49,10 +50,10 @@ func startGate(t *testing.T, workers int) (*Decoder, *gate) {
 	return d, g
 }
 
-func (g *gate) decode(dec *l3.Decoder, r *Request) error {
+func (g *gate) decode(p *place, r *Request) error {
 	g.begun <- r.Name
 	<-g.pass
-	return invert(dec, r)
+	return invert(p, r)
 }
 
 // decoding is a call of Decode that goes on.
@@ -96,14 +97,14 @@ func checkNoGoroutines(t *testing.T) {
 	t.Helper()
 	buf := make([]byte, 1<<20)
 	waitFor(t, "the workers to end", func() bool {
-		return !bytes.Contains(buf[:runtime.Stack(buf, true)], []byte("gpudecode.(*worker).loop"))
+		return !bytes.Contains(buf[:runtime.Stack(buf, true)], []byte("gpudecode.(*Decoder).work"))
 	})
 }
 
 func TestDecodeManyGoroutines(t *testing.T) {
 	const goroutines, each = 32, 50
 	var inside, most atomic.Int64
-	d := start(Options{Workers: 3, Logger: quiet}, func(dec *l3.Decoder, r *Request) error {
+	d := start(Options{Workers: 3, Logger: quiet}, func(p *place, r *Request) error {
 		now := inside.Add(1)
 		defer inside.Add(-1)
 		for {
@@ -112,7 +113,7 @@ func TestDecodeManyGoroutines(t *testing.T) {
 				break
 			}
 		}
-		return invert(dec, r)
+		return invert(p, r)
 	})
 	var wg sync.WaitGroup
 	for g := range goroutines {
@@ -152,10 +153,10 @@ func TestDecodeManyGoroutines(t *testing.T) {
 	if s.Decoded != total-bad || s.Errors != bad || s.BatchImages != total || s.Dropped != 0 || s.Panics != 0 {
 		t.Errorf("counters do not add up: %+v", s)
 	}
-	if s.Batches == 0 || s.Batches > s.BatchImages || s.BatchImages > s.Batches*batchImagesMax {
+	if s.Batches != s.BatchImages {
 		t.Errorf("%d batches for %d images", s.Batches, s.BatchImages)
 	}
-	if s.Backend != "cpu" || s.DecodeNS == 0 || s.WaitNS == 0 {
+	if s.Backend != l3.NewDecoder(l3.DefaultLimits).Backend() || s.DecodeNS == 0 {
 		t.Errorf("counters missing: %+v", s)
 	}
 	if m := most.Load(); m > 3 {
@@ -163,13 +164,14 @@ func TestDecodeManyGoroutines(t *testing.T) {
 	}
 }
 
-// TestBatchOfWhatWaited: what comes while the worker is busy is its next batch,
-// in the order in which it came.
-func TestBatchOfWhatWaited(t *testing.T) {
+// TestOrderOfArrival: what comes while all places are taken is decoded in the
+// order in which it came.
+func TestOrderOfArrival(t *testing.T) {
+	const later = 6
 	d, g := startGate(t, 1)
 	all := []decoding{decodeAsync(t.Context(), d, "first")}
 	<-g.begun
-	for i := range batchImagesMax + 1 {
+	for i := range later {
 		all = append(all, decodeAsync(t.Context(), d, fmt.Sprint("later", i)))
 		waitQueued(t, d, i+1)
 	}
@@ -179,14 +181,35 @@ func TestBatchOfWhatWaited(t *testing.T) {
 			t.Error(err)
 		}
 	}
-	for i := range batchImagesMax + 1 {
+	for i := range later {
 		if name := <-g.begun; name != fmt.Sprint("later", i) {
 			t.Errorf("%s was decoded as number %d", name, i)
 		}
 	}
-	// The first alone, a full batch, and the one that it had no room for.
-	if s := d.Stats(); s.Batches != 3 || s.BatchImages != batchImagesMax+2 {
-		t.Errorf("%d batches of %d images, want 3 of %d", s.Batches, s.BatchImages, batchImagesMax+2)
+	if s := d.Stats(); s.BatchImages != later+1 || s.WaitNS == 0 {
+		t.Errorf("%+v, want %d images that waited", s, later+1)
+	}
+}
+
+// TestAloneByItsCaller: a request that comes alone wakes nobody.
+func TestAloneByItsCaller(t *testing.T) {
+	var stack string
+	d := start(Options{Workers: 2, Logger: quiet}, func(p *place, r *Request) error {
+		stack = string(debug.Stack())
+		return invert(p, r)
+	})
+	defer d.Close()
+	r := &Request{Codec: L3, Name: "alone", Encoded: []byte("alone"), Pix: make([]byte, 5)}
+	if err := d.Decode(t.Context(), r); err != nil {
+		t.Fatal(err)
+	}
+	if !strings.Contains(stack, "TestAloneByItsCaller") {
+		t.Errorf("it was decoded by another goroutine:\n%s", stack)
+	}
+	quick := start(Options{Workers: 2, Logger: quiet}, invert)
+	defer quick.Close()
+	if n := testing.AllocsPerRun(100, func() { _ = quick.Decode(t.Context(), r) }); n > 0 {
+		t.Errorf("%v allocations", n)
 	}
 }
 
@@ -247,38 +270,6 @@ func TestCancelWhileWaiting(t *testing.T) {
 	}
 	if s := d.Stats(); s.Dropped != 1 || s.Decoded != 3 || s.Errors != 0 || s.BatchImages != 3 {
 		t.Errorf("counters: %+v", s)
-	}
-}
-
-// TestCancelInBatch: a request that a worker has taken, but not begun, is
-// dropped as well.
-func TestCancelInBatch(t *testing.T) {
-	d, g := startGate(t, 1)
-	busy := decodeAsync(t.Context(), d, "busy")
-	<-g.begun
-	one := decodeAsync(t.Context(), d, "one")
-	waitQueued(t, d, 1)
-	ctx, cancel := context.WithCancel(t.Context())
-	two := decodeAsync(ctx, d, "two")
-	waitQueued(t, d, 2)
-	g.pass <- struct{}{}
-	<-g.begun // one, with two in the same batch
-	waitQueued(t, d, 0)
-	cancel()
-	if err := <-two.result; !errors.Is(err, context.Canceled) {
-		t.Errorf("dropped from a batch: %v", err)
-	}
-	g.open()
-	for _, x := range []decoding{busy, one} {
-		if err := <-x.result; err != nil {
-			t.Error(err)
-		}
-	}
-	if s := d.Stats(); s.Dropped != 1 || s.BatchImages != 2 {
-		t.Errorf("counters: %+v", s)
-	}
-	if len(g.begun) != 0 {
-		t.Errorf("%s was decoded after it was dropped", <-g.begun)
 	}
 }
 
@@ -357,13 +348,13 @@ func TestCloseWhileBusy(t *testing.T) {
 func TestPanicCostsItselfOnly(t *testing.T) {
 	var log bytes.Buffer
 	var decoders sync.Map
-	d := start(Options{Workers: 1, Logger: slog.New(slog.NewTextHandler(&log, nil))}, func(dec *l3.Decoder, r *Request) error {
-		decoders.Store(r.Name, dec)
+	d := start(Options{Workers: 1, Logger: slog.New(slog.NewTextHandler(&log, nil))}, func(p *place, r *Request) error {
+		decoders.Store(r.Name, p.l3)
 		if r.Name == "bad" {
 			var none []byte
 			_ = none[len(r.Encoded)]
 		}
-		return invert(dec, r)
+		return invert(p, r)
 	})
 	for _, name := range []string{"before", "bad", "after"} {
 		err := <-decodeAsync(t.Context(), d, name).result
@@ -395,39 +386,115 @@ func TestPanicCostsItselfOnly(t *testing.T) {
 	}
 }
 
-// TestOrderOfArrival: when workers are equally fast, a request waits for those
-// that came before it and for what the other workers have in their batches.
-// The workers are played by the test, so that they are equally fast.
-func TestOrderOfArrival(t *testing.T) {
-	const workers, requests = 3, 60
-	d := &Decoder{workers: workers}
-	place := make(map[*job]int)
-	var all []*job
-	for range requests {
-		j := &job{}
-		all = append(all, j)
-		if !d.enqueue(j) {
-			t.Fatal("not accepted")
+// TestCloseWithNothingLeft: the workers end although what they wait for is
+// withdrawn while the decoder is being closed.
+func TestCloseWithNothingLeft(t *testing.T) {
+	d, g := startGate(t, 2)
+	busy := []decoding{decodeAsync(t.Context(), d, "busy"), decodeAsync(t.Context(), d, "busy")}
+	<-g.begun
+	<-g.begun
+	ctx, cancel := context.WithCancel(t.Context())
+	waits := decodeAsync(ctx, d, "waits")
+	waitQueued(t, d, 1)
+	closed := make(chan struct{})
+	go func() { d.Close(); close(closed) }()
+	waitFor(t, "Close to begin", func() bool {
+		d.mu.Lock()
+		defer d.mu.Unlock()
+		return d.closed
+	})
+	cancel()
+	if err := <-waits.result; !errors.Is(err, context.Canceled) {
+		t.Errorf("withdrawn: %v", err)
+	}
+	checkNoGoroutines(t)
+	select {
+	case <-closed:
+		t.Error("Close returned while images were being decoded")
+	default:
+	}
+	g.open()
+	<-closed
+	for _, x := range busy {
+		if err := <-x.result; err != nil {
+			t.Error(err)
 		}
 	}
-	for batches := [workers][]*job{}; len(place) < requests; {
-		for w := range batches {
-			if len(batches[w]) == 0 && d.queue.len > 0 {
-				batches[w] = d.take(nil)
-				if n := len(batches[w]); n < 1 || n > batchImagesMax {
-					t.Fatalf("a batch of %d", n)
-				}
-			}
-			if len(batches[w]) > 0 && d.begin(batches[w][0]) {
-				place[batches[w][0]] = len(place)
-				batches[w] = batches[w][1:]
-			}
+}
+
+// TestHelp: free places help with an image and leave it when a request waits.
+func TestHelp(t *testing.T) {
+	d := start(Options{Workers: 3, Logger: quiet}, invert)
+	defer d.Close()
+	d.mu.Lock()
+	p := d.take()
+	d.mu.Unlock()
+	for _, want := range []bool{true, true, false} {
+		if p.Join() != want {
+			t.Fatal("two of three places can help")
 		}
 	}
-	for arrival, j := range all {
-		if late := place[j] - arrival; late > (workers-1)*batchImagesMax {
-			t.Errorf("request %d began as number %d", arrival, place[j])
+	if p.Leave() {
+		t.Error("nothing waits, and a place left")
+	}
+	waits := decodeAsync(t.Context(), d, "waits")
+	waitQueued(t, d, 1)
+	if p.Join() {
+		t.Error("a place was lent while a request waits")
+	}
+	if !p.Leave() {
+		t.Error("a request waits, and no place left")
+	}
+	if err := <-waits.result; err != nil {
+		t.Error(err)
+	}
+	p.Done()
+	d.giveBack(p, false)
+	waitFor(t, "all places to be free", func() bool {
+		d.mu.Lock()
+		defer d.mu.Unlock()
+		return d.free == 3
+	})
+	if s := d.Stats(); s.Helpers != 2 {
+		t.Errorf("%d helped, want 2", s.Helpers)
+	}
+}
+
+// TestAhead: what nobody waits for is decoded where a place is free, takes none
+// from others, and does not wait.
+func TestAhead(t *testing.T) {
+	d, g := startGate(t, 2)
+	ahead := func() decoding {
+		x := decoding{&Request{Codec: L3, Name: "ahead", Encoded: []byte("ahead"), Pix: make([]byte, 5), Ahead: true}, make(chan error, 1)}
+		go func() { x.result <- d.Decode(t.Context(), x.request) }()
+		return x
+	}
+	all := []decoding{ahead(), ahead()}
+	<-g.begun
+	<-g.begun
+	if d.Spare() {
+		t.Error("two are decoded ahead in two places, and there is a third")
+	}
+	if err := <-ahead().result; !errors.Is(err, ErrBusy) {
+		t.Errorf("a third: %v", err)
+	}
+	for range 2 { // they begin all the same
+		all = append(all, decodeAsync(t.Context(), d, "asked"))
+		if name := <-g.begun; name != "asked" {
+			t.Errorf("%s was decoded", name)
 		}
+	}
+	all = append(all, decodeAsync(t.Context(), d, "waits"))
+	waitQueued(t, d, 1)
+	g.open()
+	for _, x := range all {
+		if err := <-x.result; err != nil {
+			t.Errorf("%s: %v", x.request.Name, err)
+		}
+	}
+	d.Close()
+	if s := d.Stats(); s.Decoded != 5 || s.Errors != 0 {
+		t.Errorf("counters: %+v", s)
 	}
 }
 

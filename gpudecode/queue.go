@@ -2,24 +2,13 @@ package gpudecode
 
 import "time"
 
-// state is how far a request has come.
-type state uint8
-
-const (
-	waiting state = iota // in the queue or in a worker's batch
-	running              // being decoded, or done
-	dropped              // its context ended while it waited
-)
-
-// job is a request on its way. All but what the comments except is guarded by
-// the lock of the Decoder.
+// job is a request that waits or has waited.
 type job struct {
 	request *Request  // not changed
 	queued  time.Time // not changed
 
-	state      state
-	inQueue    bool
-	prev, next *job // in the queue
+	inQueue    bool // these three under the lock of the Decoder
+	prev, next *job
 
 	err  error         // written before done is closed, read after it
 	done chan struct{} // closed when the request has been decoded or has failed
@@ -49,10 +38,10 @@ func (q *queue) pop() *job {
 	return j
 }
 
-// remove takes j out, if it is in.
-func (q *queue) remove(j *job) {
+// remove takes j out and reports whether it was in.
+func (q *queue) remove(j *job) bool {
 	if !j.inQueue {
-		return
+		return false
 	}
 	if j.prev == nil {
 		q.first = j.next
@@ -66,4 +55,5 @@ func (q *queue) remove(j *job) {
 	}
 	j.prev, j.next, j.inQueue = nil, nil, false
 	q.len--
+	return true
 }

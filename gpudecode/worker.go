@@ -9,78 +9,109 @@ import (
 	"prismfs/l3"
 )
 
-// decodeOnCPU decodes on the processor that calls it.
-func decodeOnCPU(dec *l3.Decoder, r *Request) error {
+// helpedBytes is the size of samples from which free places help with an image.
+// Waking one takes as long as decoding some 50 KB.
+const helpedBytes = 1 << 20
+
+// place is the right to decode, with the scratch memory for it. It is the crew
+// of an image that it decodes: free places, as long as no request waits.
+type place struct {
+	decoder *Decoder
+	l3      *l3.Decoder
+}
+
+// decodeOnCPU decodes on the processor that calls it, and on others.
+func decodeOnCPU(p *place, r *Request) error {
 	switch r.Codec {
 	case L3:
-		_, err := dec.Decode(r.Pix, r.Encoded)
+		var crew l3.Crew
+		if len(r.Pix) >= helpedBytes && p.decoder.all > 1 && !r.Ahead {
+			crew = p
+		}
+		_, err := p.l3.DecodeWith(crew, r.Pix, r.Encoded)
 		return err
 	}
 	return fmt.Errorf("%w: %v", ErrCodec, r.Codec)
 }
 
-// worker decodes batches until its Decoder is closed.
-type worker struct {
-	decoder *Decoder
-	l3      *l3.Decoder // for its scratch memory
-}
-
-func (w *worker) loop() {
-	batch := make([]*job, 0, batchImagesMax)
+// work decodes what waits until the decoder is closed.
+func (d *Decoder) work() {
 	for {
-		batch = w.decoder.take(batch[:0])
-		if len(batch) == 0 {
+		p, j := d.next()
+		if p == nil {
 			return
 		}
-		w.run(batch)
-		clear(batch) // keep no buffers of the callers alive
+		j.err = p.run(j.request, j.queued)
+		close(j.done)
+		d.giveBack(p, false)
 	}
 }
 
-// run decodes a batch, each request on its own.
-func (w *worker) run(batch []*job) {
-	counted := false
-	for _, j := range batch {
-		if !w.decoder.begin(j) {
-			continue
-		}
-		if !counted { // a batch of dropped requests is none
-			w.decoder.counters.batches.Add(1)
-			counted = true
-		}
-		w.decode(j)
-	}
-}
-
-// decode decodes one request and tells its caller. All is counted before that,
-// so that a caller finds its own request in Stats.
-func (w *worker) decode(j *job) {
-	c := &w.decoder.counters
+// run decodes one request, which has waited since queued, if that is not zero.
+// All is counted before it returns, so that a caller finds its own request in
+// Stats.
+func (p *place) run(r *Request, queued time.Time) error {
+	c := &p.decoder.counters
 	begun := time.Now()
-	err := w.decodeSafely(j.request)
-	c.waitNS.Add(uint64(begun.Sub(j.queued)))
+	err := p.decodeSafely(r)
+	if !queued.IsZero() {
+		c.waitNS.Add(uint64(begun.Sub(queued)))
+	}
 	c.decodeNS.Add(uint64(time.Since(begun)))
-	c.batchImages.Add(1)
+	c.images.Add(1)
 	if err != nil {
 		c.errors.Add(1)
-		j.err = fmt.Errorf("decode %s: %w", j.request.Name, err)
-	} else {
-		c.decoded.Add(1)
+		return fmt.Errorf("decode %s: %w", r.Name, err)
 	}
-	close(j.done)
+	c.decoded.Add(1)
+	return nil
 }
 
 // decodeSafely turns a panic of the codec into an error. Its scratch memory is
 // not used again: nobody knows what state it was left in.
-func (w *worker) decodeSafely(r *Request) (err error) {
+func (p *place) decodeSafely(r *Request) (err error) {
 	defer func() {
 		if v := recover(); v != nil {
 			err = &PanicError{Value: v}
-			w.decoder.counters.panics.Add(1)
-			w.decoder.logger.Error("a decoder panicked; the image is refused, all else goes on",
+			p.decoder.counters.panics.Add(1)
+			p.decoder.logger.Error("a decoder panicked; the image is refused, all else goes on",
 				slog.String("image", r.Name), slog.Any("panic", v), slog.String("stack", string(debug.Stack())))
-			w.l3 = l3.NewDecoder(w.decoder.limits)
+			p.l3 = l3.NewDecoder(p.decoder.limits)
 		}
 	}()
-	return w.decoder.decode(w.l3, r)
+	return p.decoder.decode(p, r)
+}
+
+// Join lends a free place to the image, unless a request waits.
+func (p *place) Join() bool {
+	d := p.decoder
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if !d.spare() {
+		return false
+	}
+	d.free--
+	d.counters.helpers.Add(1)
+	return true
+}
+
+// Leave takes a lent place back when a request waits that no other one is free
+// for.
+func (p *place) Leave() bool {
+	d := p.decoder
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.queue.len <= d.free {
+		return false
+	}
+	d.freed()
+	return true
+}
+
+// Done takes a lent place back.
+func (p *place) Done() {
+	d := p.decoder
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.freed()
 }

@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/signal"
 	"runtime"
+	"strconv"
 	"strings"
 	"syscall"
 	"time"
@@ -18,6 +19,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"prismfs/fs"
+	"prismfs/order"
 )
 
 // byteSize is a flag such as 4GiB.
@@ -55,10 +57,39 @@ type mountFlags struct {
 	options    []string
 	timeout    time.Duration
 	jobs       int
+	readAhead  imageCount
 }
 
+// imageCount is a flag such as 8, or off.
+type imageCount int
+
+// maxReadAhead is more than any machine has processors for.
+const maxReadAhead = 1024
+
+func (n *imageCount) Set(text string) error {
+	if text == "off" {
+		*n = -1
+		return nil
+	}
+	v, err := strconv.Atoi(text)
+	if err != nil || v < 1 || v > maxReadAhead {
+		return fmt.Errorf("want off, or a number of images from 1 to %d", maxReadAhead)
+	}
+	*n = imageCount(v)
+	return nil
+}
+
+func (n *imageCount) String() string {
+	if *n < 0 {
+		return "off"
+	}
+	return strconv.Itoa(int(*n))
+}
+
+func (n *imageCount) Type() string { return "off|N" }
+
 func newMountCommand() *cobra.Command {
-	var f mountFlags
+	f := mountFlags{readAhead: order.DefaultImages}
 	cmd := &cobra.Command{
 		Use:   "mount SRC MOUNTPOINT",
 		Short: "Mount a dataset of L3 files as decoded files",
@@ -98,6 +129,7 @@ the list, MOUNTPOINT/.prismfs/stats the counters.`,
 	flags.StringArrayVarP(&f.options, "options", "o", nil, "mount options as mount(8) passes them, comma-separated")
 	flags.DurationVar(&f.timeout, "timeout", fs.DefaultTimeout, "how long the kernel may answer for names and attributes without asking; 0 for never")
 	flags.IntVarP(&f.jobs, "jobs", "j", runtime.GOMAXPROCS(0), "decoding threads")
+	flags.Var(&f.readAhead, "read-ahead", "images decoded ahead of a reader that goes through a folder in order, or off")
 	return cmd
 }
 
@@ -130,7 +162,7 @@ func (f *mountFlags) mountOptions(source, mountpoint string) (fs.Options, error)
 	}
 	return fs.Options{
 		Source: source, Mountpoint: mountpoint,
-		View: view, CacheBytes: int64(f.cache), Workers: f.jobs,
+		View: view, CacheBytes: int64(f.cache), Workers: f.jobs, ReadAhead: int(f.readAhead),
 		AllowOther: f.allowOther, NonEmpty: f.nonEmpty, MountOptions: f.kernelOptions(),
 		EntryTimeout: timeout, AttrTimeout: timeout,
 		Logger: slog.Default(), Version: versionString(), Force: force,

@@ -430,3 +430,18 @@ func TestKernelOptions(t *testing.T) {
 		t.Errorf("the default view is %v", fs.DefaultView)
 	}
 }
+
+func TestReadAheadFlag(t *testing.T) {
+	for text, want := range map[string]string{"off": "off", "1": "1", "8": "8", "1024": "1024"} {
+		var n imageCount
+		if err := n.Set(text); err != nil || n.String() != want {
+			t.Errorf("%q: %v, %v", text, n.String(), err)
+		}
+	}
+	for _, text := range []string{"", "0", "-1", "1025", "on", "8 "} {
+		var n imageCount
+		if err := n.Set(text); err == nil {
+			t.Errorf("%q was accepted", text)
+		}
+	}
+}

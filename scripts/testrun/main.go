@@ -19,7 +19,7 @@ import (
 
 // concurrent packages run under the race detector, and once more on one
 // processor, where some races show that two processors hide.
-var concurrent = []string{"cache", "dataset", "fs", "gpudecode", "pack"}
+var concurrent = []string{"cache", "dataset", "fs", "gpudecode", "order", "pack"}
 
 // mounting packages keep both processors busy by themselves and run alone.
 var mounting = []string{"integration"}

@@ -1,0 +1,13 @@
+// Package order knows what will be read next.
+//
+// A file system sees one open at a time. From the order of opens [ReadAhead]
+// finds out that a reader goes through a folder, and has the next images made
+// before they are asked for.
+//
+// What it promises: its bookkeeping is bounded, whatever is opened; nothing is
+// made ahead unless a reader has shown an order, and less and less for readers
+// that leave what was made; what is made and not yet opened stays within a
+// number of images for each reader and a number of bytes for all.
+//
+// It knows neither FUSE nor codecs: a [Source] lists folders and makes images.
+package order
