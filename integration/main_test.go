@@ -127,12 +127,13 @@ func makeFixtures() (fixtures, error) {
 	if out, err := exec.Command(python(), filepath.Join(testfiles.Root(), "integration", "fixtures.py"), f.root).CombinedOutput(); err != nil {
 		return f, fmt.Errorf("fixtures.py: %w\n%s", err, out)
 	}
-	for from, to := range map[string]string{
-		f.source: f.packed, f.path("bulk"): f.path("bulk-packed"), f.path("small"): f.path("small-packed"),
-		f.path("replace"): f.path("replace-packed"), f.path("fio"): f.path("fio-packed"),
+	for _, c := range []struct{ from, to, mode string }{
+		{f.source, f.packed, "dense"}, // in auto some would stay as they are
+		{f.path("bulk"), f.path("bulk-packed"), "fast"}, {f.path("small"), f.path("small-packed"), "fast"},
+		{f.path("replace"), f.path("replace-packed"), "fast"}, {f.path("fio"), f.path("fio-packed"), "fast"},
 	} {
-		if out, err := prismfs("pack", "--to", "l3", from, to); err != nil {
-			return f, fmt.Errorf("packing %s: %w\n%s", from, err, out)
+		if out, err := prismfs("pack", "--to", "l3", "--mode", c.mode, c.from, c.to); err != nil {
+			return f, fmt.Errorf("packing %s: %w\n%s", c.from, err, out)
 		}
 	}
 	return f, nil

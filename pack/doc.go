@@ -14,8 +14,9 @@
 //     ended by a signal leaves no partial files. What a killed run left is
 //     cleared away by the next, which goes on where the former stopped; as long
 //     as a run is not finished, the file Marker stands in the destination.
-//   - Nothing is overwritten but older outputs of the same source, which are
-//     counted (Unpack overwrites other files when told to).
+//   - Nothing is overwritten or taken away but older outputs of the same source,
+//     which are counted (Unpack overwrites other files when told to). An image
+//     has one output at a time, packed or as it is.
 //   - Every file of the source is packed, passed through or refused with its
 //     reason, and Summary counts each exactly once.
 //   - Memory is bounded by the number of jobs times one image, and an image's

@@ -17,8 +17,8 @@ import (
 // A FileReport describes one L3 file.
 type FileReport struct {
 	Path            string  `json:"path"`
-	Format          string  `json:"format"` // "l3"
-	Version         int     `json:"version"`
+	Format          string  `json:"format"`  // "l3"
+	Version         int     `json:"version"` // 0 where the head is damaged: path, size and damage are all that is known then
 	Coding          string  `json:"coding"`
 	Shape           []int   `json:"shape"` // height, width, channels
 	DType           string  `json:"dtype"`
@@ -52,7 +52,8 @@ type TreeReport struct {
 	Path           string    `json:"path"`
 	Samples        int       `json:"samples"`
 	OtherFiles     int       `json:"other_files"`
-	FileBytes      int64     `json:"file_bytes"` // of the samples
+	PlainImages    []Count   `json:"plain_images"` // those of the other files that pack left as they are, by format
+	FileBytes      int64     `json:"file_bytes"`   // of the samples
 	RawBytes       int64     `json:"raw_bytes"`
 	Ratio          float64   `json:"ratio"` // FileBytes / RawBytes
 	Codings        []Count   `json:"codings"`
@@ -73,7 +74,8 @@ type Report struct {
 // Inspect describes the L3 file or the folder of them at path. A single file
 // is decoded to see whether it is whole; of those in a folder only the heads
 // are read. A file that is no L3 at all, or a folder without any, is an error
-// that wraps ErrSource.
+// that wraps ErrSource; one that is damaged, in its head or elsewhere, is no
+// error, and the report says so.
 func Inspect(ctx context.Context, path string) (*Report, error) {
 	resolved, info, err := statSource(path)
 	if err != nil {
@@ -130,6 +132,11 @@ func inspectFile(resolved, path string) (*FileReport, error) {
 	info, err := l3.ReadInfo(f, stat.Size(), l3.Limits{})
 	if err != nil {
 		prefix, _ := readPrefix(f)
+		if l3.IsL3(prefix) {
+			// An L3 file whose head is damaged is damaged like any other,
+			// only less is known of it.
+			return &FileReport{Path: path, Format: "l3", Shape: []int{}, FileBytes: stat.Size(), Damage: err.Error()}, nil
+		}
 		return nil, fmt.Errorf("%w: %s: %w%s", ErrSource, Printable(path), err, whatItIs(prefix, err))
 	}
 	report := newFileReport(path, info)
@@ -142,7 +149,7 @@ func inspectFile(resolved, path string) (*FileReport, error) {
 // whatItIs adds the format of an image that is not packed yet to an error.
 func whatItIs(prefix []byte, err error) string {
 	if format, ok := imagefile.Sniff(prefix[:min(len(prefix), imagefile.SniffBytes)]); ok && errors.Is(err, l3.ErrNotL3) {
-		return fmt.Sprintf(" (it is %s; 'prismfs pack' makes L3 of it)", format.Title())
+		return fmt.Sprintf(" (it is %s; 'prismfs pack' makes L3 of it, or leaves it as it is)", format.Title())
 	}
 	return ""
 }
@@ -176,12 +183,14 @@ func ratio(a, b int64) float64 {
 type treeCounter struct {
 	report                            *TreeReport
 	codings, shapes, decoders, labels map[string]int
+	plain                             map[string]int
 }
 
 func inspectTree(ctx context.Context, resolved, path string) (*TreeReport, error) {
 	c := &treeCounter{
 		report:  &TreeReport{Path: path, Bad: []Refusal{}, Unfinished: unfinished(resolved)},
 		codings: map[string]int{}, shapes: map[string]int{}, decoders: map[string]int{}, labels: map[string]int{},
+		plain: map[string]int{},
 	}
 	err := walk(ctx, resolved, func(d *directory) error {
 		if d.path == "" {
@@ -221,6 +230,10 @@ func noSampleError(resolved, shown string) error {
 func (c *treeCounter) file(root string, d *directory, name string) {
 	if !strings.HasSuffix(name, Suffix) {
 		c.report.OtherFiles++
+		// What cannot be read is for whoever reads it to complain of.
+		if kind, format := plainImage(root, d.join(name), name); kind == anImage {
+			c.plain[format.Title()]++
+		}
 		return
 	}
 	f, stat, err := openRegular(root, d.join(name))
@@ -253,7 +266,7 @@ func (c *treeCounter) finish() *TreeReport {
 	r := c.report
 	r.Ratio = ratio(r.FileBytes, r.RawBytes)
 	r.Codings, r.Shapes, r.SourceDecoders = counts(c.codings), counts(c.shapes), counts(c.decoders)
-	r.Classes = counts(c.labels)
+	r.Classes, r.PlainImages = counts(c.labels), counts(c.plain)
 	sort.Slice(r.Classes, func(i, j int) bool { return r.Classes[i].Name < r.Classes[j].Name })
 	sort.Slice(r.Bad, func(i, j int) bool { return r.Bad[i].Path < r.Bad[j].Path })
 	return r

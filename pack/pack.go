@@ -20,7 +20,8 @@ import (
 // Options say how Pack works. The zero value is good.
 type Options struct {
 	Mode       l3.Mode
-	Jobs       int   // images at a time; 0: as many as there are processors
+	Effort     int   // l3.EncodeOptions.Effort
+	Jobs       int   // images at a time, or parts of large ones; 0: as many as there are processors
 	KeepSuffix bool  // img.jpg.l3 instead of img.l3
 	MaxPixels  int64 // height × width of one image; 0: imagefile.DefaultLimits
 	// Progress, unless nil, is called after every file, never twice at once.
@@ -41,9 +42,15 @@ const poorRatio = 1.5
 // the place that torchvision's ImageFolder gives it among all folders there.
 // The published format has no room for class, label and names.
 //
+// With l3.ModeAuto, an image that is stored without loss in a far smaller file
+// than any coding makes of it passes through under its own name, and is listed
+// in Summary.Left.
+//
 // Where dst holds outputs of an earlier run, those that are whole, and made
 // from the source as it is now, stay: the time, the original name, class and
-// label tell it, and where the times differ the pixels. One with other pixels is
+// label tell it, and where the times differ the pixels. Those in a coding that
+// opt.Mode would not give are packed anew. The effort is not recorded in a file, so
+// that another one changes nothing that is done. An output with other pixels is
 // replaced, and counted as such, if it is older and carries the same original
 // name; else its source is refused. Errors wrap ErrSource or ErrDestination
 // where one of the two cannot be used, or are the context's; refused files are
@@ -61,11 +68,11 @@ func Pack(ctx context.Context, src, dst string, opt Options) (*Summary, error) {
 		return nil, err
 	}
 	rule := func(d *directory) map[string]string { return packCollisions(source, d, opt.KeepSuffix) }
-	summary, err := convertTree(ctx, source, dst, opt.Jobs, opt.Progress, rule, func(t *target) converter {
-		return &packer{source: source, target: t, opt: opt, decoder: l3.NewDecoder(l3.Limits{})}
+	summary, err := convertTree(ctx, source, dst, opt.Jobs, opt.Progress, rule, func(t *target, s *slots) converter {
+		return &packer{source: source, target: t, slots: s, opt: opt, decoder: l3.NewDecoder(l3.Limits{})}
 	})
 	if summary != nil {
-		summary.Notes = append(append(summary.Notes, poorChoices(summary)...), hiddenByMounts(dst)...)
+		summary.Notes = append(append(append(summary.Notes, poorChoices(summary)...), leftImages(summary)...), hiddenByMounts(dst)...)
 	}
 	return summary, err
 }
@@ -78,7 +85,7 @@ type nameRule func(*directory) map[string]string
 // are apart: the target is opened and closed, and in between every file finds
 // its outcome.
 func convertTree(ctx context.Context, source, dst string, jobs int, progress func(done, total int),
-	rule nameRule, construct func(*target) converter) (*Summary, error) {
+	rule nameRule, construct func(*target, *slots) converter) (*Summary, error) {
 	if f, err := os.Open(source); err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrSource, err)
 	} else {
@@ -91,8 +98,9 @@ func convertTree(ctx context.Context, source, dst string, jobs int, progress fun
 	if jobs <= 0 {
 		jobs = runtime.GOMAXPROCS(0)
 	}
-	r := &run{source: source, target: t, jobs: jobs, refusals: rule, progress: progress,
-		newConverter: func() converter { return construct(t) }}
+	free := newSlots(jobs)
+	r := &run{source: source, target: t, jobs: jobs, slots: free, refusals: rule, progress: progress,
+		newConverter: func() converter { return construct(t, free) }}
 	summary, err := r.do(ctx)
 	if closeErr := t.close(); err == nil {
 		err = closeErr
@@ -158,6 +166,15 @@ func poorChoices(s *Summary) []string {
 	return notes
 }
 
+// leftImages says that images were left as they are.
+func leftImages(s *Summary) []string {
+	if len(s.Left) == 0 {
+		return nil
+	}
+	return []string{fmt.Sprintf("%d images were left as they are, since L3 would be larger than their files by more than a quarter. "+
+		"A mount shows them as the files that they are in every view; --mode dense packs them all the same", len(s.Left))}
+}
+
 // hiddenByMounts names what a mount of the destination cannot show.
 func hiddenByMounts(dst string) []string {
 	if _, err := os.Lstat(filepath.Join(dst, controlFolder)); err != nil {
@@ -170,6 +187,7 @@ func hiddenByMounts(dst string) []string {
 type packer struct {
 	source  string
 	target  *target
+	slots   *slots
 	opt     Options
 	decoder *l3.Decoder
 	file    []byte // of the source, reused
@@ -203,26 +221,31 @@ func (p *packer) pack(ctx context.Context, t task, f *os.File, info fs.FileInfo,
 	if err != nil {
 		return outcome{}, err
 	}
-	switch there.state {
-	case foreign:
+	packed := outcome{fate: converted, format: string(format), in: info.Size(), out: there.size}
+	switch {
+	case there.state == foreign:
 		return refusal(there.reason), nil
-	case upToDate:
-		return outcome{fate: converted, already: true, format: string(format), in: info.Size(), out: there.size}, nil
+	case there.state == upToDate:
+		return p.keep(t, f, info, packed)
+	case there.state == absent && p.leftBefore(t, f, info):
+		return outcome{fate: passed, already: true, left: true, in: info.Size(), out: info.Size()}, nil
 	}
 	img, err := p.read(f, info)
 	if err != nil {
 		return refusal(reasonOf(err)), nil
 	}
 	if there.state == unclear {
-		same, err := p.samePixels(out, img.Image)
-		switch {
-		case err != nil:
+		if there.state, err = p.compare(out, img.Image, there); err != nil {
 			return outcome{}, err
-		case same && !there.stale:
-			err := p.target.root.Chtimes(out, time.Time{}, info.ModTime())
-			return outcome{fate: converted, already: true, format: string(format), in: info.Size(), out: there.size}, err
-		case !same && !there.older:
+		}
+		switch there.state {
+		case foreign:
 			return refusal(fmt.Sprintf("%s exists, holds another image and is not older: remove it, or choose another destination", Printable(out))), nil
+		case upToDate:
+			if err := p.target.root.Chtimes(out, time.Time{}, info.ModTime()); err != nil {
+				return outcome{}, err
+			}
+			return p.keep(t, f, info, packed)
 		}
 	}
 	encoded, err := p.encode(img, t)
@@ -232,8 +255,32 @@ func (p *packer) pack(ctx context.Context, t task, f *os.File, info fs.FileInfo,
 	if err := ctx.Err(); err != nil {
 		return outcome{}, err
 	}
-	done := outcome{fate: converted, format: string(format), in: info.Size(), out: int64(len(encoded))}
-	return writeOutput(p.target, t.dir, out, encoded, info, there.state != absent, done)
+	if p.mayLeave(t.name, format, p.file) && betterLeft(info.Size(), int64(len(encoded))) {
+		return p.leave(t, f, info, out, int64(len(encoded)))
+	}
+	if there.state == doubtful && sameCoding(encoded, there) {
+		if err := p.target.root.Chtimes(out, time.Time{}, info.ModTime()); err != nil {
+			return outcome{}, err
+		}
+		return p.keep(t, f, info, packed)
+	}
+	packed.out = int64(len(encoded))
+	o, err := writeOutput(p.target, t.dir, out, encoded, info, there.state != absent, packed)
+	if err != nil || o.fate != converted {
+		return o, err
+	}
+	removed, err := p.removeCopy(t, f, info, true)
+	o.replaced = o.replaced || removed
+	return o, err
+}
+
+// keep is the outcome of an image whose output is there already.
+func (p *packer) keep(t task, f *os.File, info fs.FileInfo, packed outcome) (outcome, error) {
+	packed.already = true
+	// A run that was killed may have packed what was a copy before, and not
+	// come to removing that.
+	_, err := p.removeCopy(t, f, info, p.target.unclean)
+	return packed, err
 }
 
 // read decodes the source image.
@@ -267,7 +314,7 @@ func (p *packer) metadata(t task, img *imagefile.Decoded) l3.Metadata {
 // comparing all that must come out.
 func (p *packer) encode(img *imagefile.Decoded, t task) ([]byte, error) {
 	meta := p.metadata(t, img)
-	encoded, err := l3.Encode(img.Image, l3.EncodeOptions{Mode: p.opt.Mode, Meta: meta, SignificantBits: img.SignificantBits})
+	encoded, err := p.encodeOnly(img, meta)
 	if err != nil {
 		return nil, err
 	}
@@ -275,6 +322,15 @@ func (p *packer) encode(img *imagefile.Decoded, t task) ([]byte, error) {
 		return nil, fmt.Errorf("a fault in prismfs, please report it with the image: %w", err)
 	}
 	return encoded, nil
+}
+
+// encodeOnly returns the L3 file of an image unchecked.
+func (p *packer) encodeOnly(img *imagefile.Decoded, meta l3.Metadata) ([]byte, error) {
+	workers := p.slots.borrow(img.Bytes())
+	defer p.slots.giveBack(workers)
+	return l3.Encode(img.Image, l3.EncodeOptions{
+		Mode: p.opt.Mode, Effort: p.opt.Effort, Workers: workers, Meta: meta, SignificantBits: img.SignificantBits,
+	})
 }
 
 // check decodes an L3 file and compares it with what it was made from.

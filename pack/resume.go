@@ -20,6 +20,7 @@ const (
 	upToDate       // made from this source as it is
 	outdated       // made from this source as it was, or damaged: to be replaced
 	unclear        // perhaps from this source: the pixels must tell
+	doubtful       // made from this source, perhaps not as it would be made now: encoding must tell
 	foreign        // something else: not to be touched
 )
 
@@ -27,8 +28,10 @@ const (
 type prior struct {
 	state  state
 	size   int64
+	coding l3.Coding
 	older  bool   // than the source
-	stale  bool   // in another format, or with another label, than is wanted now
+	stale  bool   // in another coding, or with another label, than is wanted now
+	doubt  bool   // in a coding that is perhaps not the one wanted now
 	reason string // of foreign
 }
 
@@ -64,7 +67,9 @@ func (p *packer) existing(out string, source fs.FileInfo, t task) (prior, error)
 		return result, nil
 	}
 	meta := info.Meta
-	result.stale = !p.codingFits(info.Coding)
+	result.coding = info.Coding
+	fits := p.fits(info, source.Size())
+	result.stale, result.doubt = fits == no, fits == perhaps
 	if info.Version >= 2 {
 		if meta.OriginalName != t.name {
 			return occupied, nil
@@ -76,21 +81,95 @@ func (p *packer) existing(out string, source fs.FileInfo, t task) (prior, error)
 		result.state = unclear
 	case result.stale || p.target.unclean && p.damaged(f, there.Size()):
 		result.state = outdated
+	case result.doubt:
+		result.state = doubtful
 	default:
 		result.state = upToDate
 	}
 	return result, nil
 }
 
-// codingFits tells whether a file is in the format that is being written.
-func (p *packer) codingFits(c l3.Coding) bool {
-	switch p.opt.Mode {
-	case l3.ModePublished:
-		return c == l3.Published
-	case l3.ModeRaw:
-		return c == l3.Raw
+// fit is whether an earlier output is coded as it would be now.
+type fit uint8
+
+const (
+	no fit = iota
+	perhaps
+	yes
+)
+
+func exactly(b bool) fit {
+	if b {
+		return yes
 	}
-	return c != l3.Published
+	return no
+}
+
+// fits compares the coding of an earlier output, made from a file of so many
+// bytes, with the one that the mode gives. An image that is stored raw may be so
+// because a coding did not make it smaller, which another one might.
+func (p *packer) fits(info l3.Info, source int64) fit {
+	c := info.Coding
+	switch {
+	case p.opt.Mode == l3.ModePublished:
+		return exactly(c == l3.Published)
+	case p.opt.Mode == l3.ModeRaw:
+		return exactly(c == l3.Raw)
+	case c == l3.Raw:
+		return perhaps
+	case p.opt.Mode == l3.ModeDense:
+		return exactly(c == l3.Dense8 || c == l3.Dense16)
+	case p.opt.Mode == l3.ModeLabels:
+		return exactly(c == l3.Labels)
+	case p.opt.Mode == l3.ModeAuto:
+		return autoFits(info, source)
+	}
+	return exactly(c == l3.Fast8 || c == l3.Fast16)
+}
+
+// labelBits is between what a sample of a label map comes to, and one of a
+// photograph.
+const labelBits = 1
+
+// autoFits is fits for l3.ModeAuto, whose choice is known for certain only after
+// encoding. Of most images it is dense, of label maps labels, and neither of an
+// image that is better left as it is.
+func autoFits(info l3.Info, source int64) fit {
+	labelMap := info.Shape.Channels == 1 && info.Shape.DType.Size() == 1 &&
+		8*(info.FileBytes-info.HeadBytes) < labelBits*info.Shape.Pixels()
+	switch c := info.Coding; {
+	case c == l3.Published:
+		return no
+	case c == l3.Labels && labelMap, c == l3.Dense16, c == l3.Dense8 && !labelMap:
+		if !betterLeft(source, info.FileBytes) {
+			return yes
+		}
+	}
+	return perhaps
+}
+
+// sameCoding tells whether a file that has just been encoded is coded as the
+// earlier one.
+func sameCoding(encoded []byte, there prior) bool {
+	info, err := l3.ReadInfo(bytes.NewReader(encoded), int64(len(encoded)), l3.Limits{})
+	return err == nil && info.Coding == there.coding
+}
+
+// compare says what an earlier output is whose time is not the source's, by its
+// pixels.
+func (p *packer) compare(out string, img raster.Image, there prior) (state, error) {
+	same, err := p.samePixels(out, img)
+	switch {
+	case err != nil:
+		return foreign, err
+	case same && there.stale, !same && there.older:
+		return outdated, nil
+	case !same:
+		return foreign, nil
+	case there.doubt:
+		return doubtful, nil
+	}
+	return upToDate, nil
 }
 
 // damaged decodes an earlier output to see that it is whole.

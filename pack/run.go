@@ -42,6 +42,7 @@ type run struct {
 	source       string // absolute, without links
 	target       *target
 	jobs         int
+	slots        *slots
 	refusals     func(*directory) map[string]string // reasons known from names, by name
 	newConverter func() converter
 	progress     func(done, total int)
@@ -148,7 +149,11 @@ func (r *run) work(ctx context.Context, tasks <-chan task) error {
 		if err := ctx.Err(); err != nil {
 			return err
 		}
+		if err := r.slots.enter(ctx); err != nil {
+			return err
+		}
 		o, err := guard(ctx, c, t)
+		r.slots.leave()
 		if err != nil {
 			return err
 		}

@@ -26,10 +26,34 @@ func (r Refusal) MarshalJSON() ([]byte, error) {
 		Base64 string `json:"path_base64,omitempty"`
 		Reason string `json:"reason"`
 	}{Path: r.Path, Reason: r.Reason}
-	if !utf8.ValidString(r.Path) {
-		out.Base64 = base64.StdEncoding.EncodeToString([]byte(r.Path))
-	}
+	out.Base64 = pathBase64(r.Path)
 	return json.Marshal(out)
+}
+
+// pathBase64 returns the bytes of a path that is not UTF-8, "" for one that is.
+func pathBase64(path string) string {
+	if utf8.ValidString(path) {
+		return ""
+	}
+	return base64.StdEncoding.EncodeToString([]byte(path))
+}
+
+// A LeftImage is an image of the source that passed through because its packed
+// form would be larger by far.
+type LeftImage struct {
+	Path        string `json:"path"` // as in a Refusal
+	Bytes       int64  `json:"bytes"`
+	PackedBytes int64  `json:"packed_bytes"` // of its best coding; 0 where an earlier run had left it
+}
+
+// MarshalJSON writes the path as Refusal does.
+func (l LeftImage) MarshalJSON() ([]byte, error) {
+	return json.Marshal(struct {
+		Path        string `json:"path"`
+		Base64      string `json:"path_base64,omitempty"`
+		Bytes       int64  `json:"bytes"`
+		PackedBytes int64  `json:"packed_bytes,omitempty"`
+	}{l.Path, pathBase64(l.Path), l.Bytes, l.PackedBytes})
 }
 
 // Printable returns a name for one line of text: as it is where every
@@ -71,6 +95,7 @@ type Summary struct {
 	FilesIn      int              `json:"files_in"`
 	Converted    Tally            `json:"converted"`      // images packed or unpacked
 	Passed       Tally            `json:"passed_through"` // copied as they are
+	Left         []LeftImage      `json:"left"`           // the images among those passed, ordered by path
 	AlreadyThere int              `json:"already_there"`
 	Replaced     int              `json:"replaced"`
 	Refused      []Refusal        `json:"refused"` // ordered by path
@@ -82,7 +107,7 @@ type Summary struct {
 }
 
 func newSummary() *Summary {
-	return &Summary{Refused: []Refusal{}, Formats: map[string]Tally{}, Notes: []string{}}
+	return &Summary{Left: []LeftImage{}, Refused: []Refusal{}, Formats: map[string]Tally{}, Notes: []string{}}
 }
 
 func (s *Summary) refuse(r Refusal) {
@@ -105,6 +130,9 @@ func (s *Summary) record(path string, o outcome) {
 	}
 	if o.fate == passed {
 		s.Passed.add(o.in, o.out)
+		if o.left {
+			s.Left = append(s.Left, LeftImage{path, o.in, o.packed})
+		}
 		return
 	}
 	s.Converted.add(o.in, o.out)
@@ -116,6 +144,7 @@ func (s *Summary) record(path string, o outcome) {
 // finish orders what concurrent workers added in any order.
 func (s *Summary) finish(start time.Time) {
 	sort.SliceStable(s.Refused, func(i, j int) bool { return s.Refused[i].Path < s.Refused[j].Path })
+	sort.Slice(s.Left, func(i, j int) bool { return s.Left[i].Path < s.Left[j].Path })
 	s.Seconds = time.Since(start).Seconds()
 }
 
@@ -134,6 +163,8 @@ type outcome struct {
 	already  bool   // an earlier run had done it
 	replaced bool   // it took the place of an older output
 	format   string // of a converted image
+	left     bool   // an image that passed because packing would not serve
+	packed   int64  // bytes of the packed form of such an image
 	in, out  int64  // bytes
 	reason   string // why it was refused
 }

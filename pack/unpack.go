@@ -45,7 +45,7 @@ func Unpack(ctx context.Context, src, dst string, opt UnpackOptions) (*Summary, 
 		return nil, err
 	}
 	rule := func(d *directory) map[string]string { return unpackCollisions(source, d) }
-	return convertTree(ctx, source, dst, opt.Jobs, opt.Progress, rule, func(t *target) converter {
+	return convertTree(ctx, source, dst, opt.Jobs, opt.Progress, rule, func(t *target, _ *slots) converter {
 		return &unpacker{source: source, target: t, force: opt.Force, decoder: l3.NewDecoder(l3.Limits{})}
 	})
 }

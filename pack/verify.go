@@ -2,8 +2,10 @@ package pack
 
 import (
 	"context"
+	"errors"
 	"io/fs"
 	"os"
+	"path/filepath"
 	"runtime"
 	"sort"
 	"strings"
@@ -12,25 +14,27 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
+	"prismfs/internal/imagefile"
 	"prismfs/l3"
 )
 
 // VerifyOptions say how Verify works. The zero value is good.
 type VerifyOptions struct {
 	Jobs int // files at a time; 0: as many as there are processors
-	// Progress, unless nil, is called after every sample, never twice at once.
+	// Progress, unless nil, is called after every file, never twice at once.
 	// The total is 0 until it is known.
 	Progress func(done, total int)
 }
 
 // A Verification is the result of Verify: Samples = Good + len(Bad) counts
-// files by the suffix of L3 (or the one file given), and what could not be
-// entered.
+// files by the suffix of L3 (or the one file given), images that pack left as
+// they are, and what could not be entered.
 type Verification struct {
 	Path           string    `json:"path"`
 	Samples        int       `json:"samples"`
 	Good           int       `json:"good"`
 	WithoutCRC     int       `json:"good_without_checksums"` // published files: they are complete and consistent
+	PlainImages    int       `json:"good_plain_images"`      // left as they are by pack: they can be decoded
 	OtherFiles     int       `json:"other_files"`            // not looked into
 	FileBytes      int64     `json:"file_bytes"`
 	RawBytes       int64     `json:"raw_bytes"`
@@ -40,8 +44,8 @@ type Verification struct {
 	Seconds        float64   `json:"seconds"`
 }
 
-// Verify decodes the L3 file at path, or every one in the folder, and checks
-// every checksum. Files that are bad are listed in the result and are no
+// Verify decodes the L3 file at path, or every one in the folder and the images
+// beside them, and checks every checksum. Files that are bad are listed in the result and are no
 // error; errors are those of the path, of a folder without any L3 file, or the
 // context's.
 func Verify(ctx context.Context, path string, opt VerifyOptions) (*Verification, error) {
@@ -67,7 +71,7 @@ func Verify(ctx context.Context, path string, opt VerifyOptions) (*Verification,
 	if err != nil {
 		return nil, sourceError(err)
 	}
-	if v.result.Samples == 0 {
+	if v.packed == 0 {
 		return nil, noSampleError(resolved, path)
 	}
 	v.result.SourceDecoders = counts(v.decoders)
@@ -81,7 +85,9 @@ type verifier struct {
 	result   *Verification
 	decoders map[string]int
 	progress func(done, total int)
-	total    int // of samples, once they are counted
+	total    int // of files and what cannot be entered, once they are counted
+	done     int // of total
+	packed   int // of the samples, those that are L3 or should be
 }
 
 // scratch is memory that a job reuses.
@@ -105,7 +111,11 @@ func (v *verifier) tree(ctx context.Context, root string, jobs int) error {
 				if err := ctx.Err(); err != nil {
 					return err
 				}
-				v.check(decoder, mem, root, path, path)
+				if strings.HasSuffix(path, Suffix) {
+					v.check(decoder, mem, root, path, path)
+				} else {
+					v.checkPlain(mem, root, path)
+				}
 			}
 			return nil
 		})
@@ -113,16 +123,11 @@ func (v *verifier) tree(ctx context.Context, root string, jobs int) error {
 	return group.Wait()
 }
 
-// count finds the number of samples, for the progress.
+// count finds the number of files, for the progress.
 func (v *verifier) count(ctx context.Context, root string) error {
 	n := 0
 	err := walk(ctx, root, func(d *directory) error {
-		n += len(withoutMarker(d.refused))
-		for _, name := range d.files {
-			if strings.HasSuffix(name, Suffix) {
-				n++
-			}
-		}
+		n += len(withoutMarker(d.refused)) + len(d.files)
 		return nil
 	})
 	v.mu.Lock()
@@ -131,18 +136,12 @@ func (v *verifier) count(ctx context.Context, root string) error {
 	return err
 }
 
-// enqueue hands out the samples of a folder.
+// enqueue hands out the files of a folder.
 func (v *verifier) enqueue(ctx context.Context, d *directory, paths chan<- string) error {
 	for _, r := range withoutMarker(d.refused) {
-		v.bad(r.Path, r.Reason)
+		v.bad(r.Path, r.Reason, true)
 	}
 	for _, name := range d.files {
-		if !strings.HasSuffix(name, Suffix) {
-			v.mu.Lock()
-			v.result.OtherFiles++
-			v.mu.Unlock()
-			continue
-		}
 		select {
 		case paths <- d.join(name):
 		case <-ctx.Done():
@@ -156,12 +155,13 @@ func (v *verifier) enqueue(ctx context.Context, d *directory, paths chan<- strin
 func (v *verifier) check(decoder *l3.Decoder, mem *scratch, root, path, shown string) {
 	info, err := decodeFile(decoder, mem, root, path)
 	if err != nil {
-		v.bad(shown, reasonOf(err))
+		v.bad(shown, reasonOf(err), true)
 		return
 	}
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	r := v.result
+	v.packed++
 	r.Samples++
 	r.Good++
 	r.FileBytes += info.FileBytes
@@ -173,17 +173,47 @@ func (v *verifier) check(decoder *l3.Decoder, mem *scratch, root, path, shown st
 	v.step()
 }
 
-func (v *verifier) bad(path, reason string) {
+// checkPlain verifies an image that is not packed, and leaves other files alone.
+func (v *verifier) checkPlain(mem *scratch, root, path string) {
+	image, size, err := decodePlain(mem, root, path)
+	switch {
+	case err != nil:
+		v.bad(path, reasonOf(err), false)
+		return
+	case image == nil:
+		v.mu.Lock()
+		defer v.mu.Unlock()
+		v.result.OtherFiles++
+		v.step()
+		return
+	}
 	v.mu.Lock()
 	defer v.mu.Unlock()
+	r := v.result
+	r.Samples++
+	r.Good++
+	r.PlainImages++
+	r.FileBytes += size
+	r.RawBytes += image.Bytes()
+	v.decoders[image.Decoder]++
+	v.step()
+}
+
+// bad counts a bad file, one that is L3 or should be if packed is set.
+func (v *verifier) bad(path, reason string, packed bool) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	if packed {
+		v.packed++
+	}
 	v.result.Samples++
 	v.result.Bad = append(v.result.Bad, Refusal{path, reason})
 	v.step()
 }
 
 func (v *verifier) step() {
-	if v.progress != nil {
-		v.progress(v.result.Samples, v.total)
+	if v.done++; v.progress != nil {
+		v.progress(v.done, v.total)
 	}
 }
 
@@ -211,4 +241,42 @@ func decodeOpen(decoder *l3.Decoder, mem *scratch, f *os.File, stat fs.FileInfo)
 	info, pixels, err := decodeL3(decoder, data, mem.pixels)
 	mem.pixels = pixels
 	return info, err
+}
+
+// plainImage tells what a file without the suffix of L3 is.
+func plainImage(root, path, name string) (content, imagefile.Format) {
+	f, _, err := openRegular(root, path)
+	if err != nil {
+		return noImage, ""
+	}
+	defer f.Close()
+	prefix, err := readPrefix(f)
+	if err != nil {
+		return noImage, ""
+	}
+	return judge(name, prefix)
+}
+
+// decodePlain decodes the image in a file without the suffix of L3; one that
+// holds no image gives nil, as does one of a kind that pack would have refused:
+// it has come there in another way.
+func decodePlain(mem *scratch, root, path string) (*imagefile.Decoded, int64, error) {
+	if kind, _ := plainImage(root, path, filepath.Base(path)); kind != anImage {
+		return nil, 0, nil
+	}
+	f, stat, err := openRegular(root, path)
+	if err != nil {
+		return nil, 0, err
+	}
+	defer f.Close()
+	data, err := readWhole(f, stat, mem.file)
+	mem.file = data
+	if err != nil {
+		return nil, 0, err
+	}
+	image, err := imagefile.Decode(data, imagefile.Limits{MaxPixels: MaxPixelsLimit})
+	if errors.Is(err, imagefile.ErrUnsupported) {
+		return nil, 0, nil
+	}
+	return image, stat.Size(), err
 }

@@ -43,7 +43,7 @@ func TestVerifyFindsEveryDamage(t *testing.T) {
 	if diff := cmp.Diff([]string{"a/cut.l3", "a/empty.l3", "a/head.l3", "a/tail.l3", "a/text.l3"}, bad); diff != "" {
 		t.Errorf("bad:\n%s", diff)
 	}
-	if v.Samples != 6 || v.Good != 1 || v.OtherFiles != 1 || !v.Unfinished || progress != 6 || v.RawBytes != 70*70*4 {
+	if v.Samples != 6 || v.Good != 1 || v.OtherFiles != 1 || !v.Unfinished || progress != 7 || v.RawBytes != 70*70*4 || v.PlainImages != 0 {
 		t.Errorf("%+v, progress %d", v, progress)
 	}
 }

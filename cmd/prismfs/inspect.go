@@ -20,7 +20,8 @@ func newInspectCommand() *cobra.Command {
 		Short: "Say what an L3 file or a folder of them is",
 		Long: `Say what an L3 file is (format, shape, sizes, metadata, whether it is whole), or
 what the L3 files of a folder are together. Of the files in a folder only the
-heads are read; 'prismfs verify' decodes them.`,
+heads are read; 'prismfs verify' decodes them. The exit status is 1 where a file
+is damaged.`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			report, err := pack.Inspect(cmd.Context(), args[0])
@@ -49,6 +50,12 @@ heads are read; 'prismfs verify' decodes them.`,
 func printFileReport(w io.Writer, r *pack.FileReport) error {
 	p := &printer{w: w}
 	p.line("%s", pack.Printable(r.Path))
+	if r.Version == 0 {
+		p.line("  format          L3, with a head that cannot be read")
+		p.line("  bytes           %d", r.FileBytes)
+		p.line("  DAMAGED         %s", oneLine(r.Damage))
+		return p.err
+	}
 	p.line("  format          L3 version %d, %s", r.Version, r.Coding)
 	p.line("  shape           %d x %d (height x width), %d channels, %s, %s", r.Shape[0], r.Shape[1], r.Shape[2], r.DType, r.Colour)
 	p.line("  significant     %d bits", r.SignificantBits)
@@ -91,6 +98,7 @@ func printTreeReport(w io.Writer, r *pack.TreeReport) error {
 		p.line("  bytes           %s, %.3f of the %s of the samples", size(r.FileBytes), r.Ratio, size(r.RawBytes))
 		p.line("  checksums       in %d of %d files", r.Samples-r.WithoutCRC, r.Samples)
 	}
+	printCounts(p, "as they are", r.PlainImages)
 	for _, part := range []struct {
 		name   string
 		counts []pack.Count

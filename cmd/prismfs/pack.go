@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"sort"
 	"time"
 
@@ -18,6 +19,7 @@ import (
 
 func newPackCommand() *cobra.Command {
 	var to, mode string
+	effort := l3.DefaultEffort
 	var allowRefused, asJSON bool
 	var opt pack.Options
 	cmd := &cobra.Command{
@@ -31,27 +33,39 @@ and colour profiles are not applied). Every output is decoded again and compared
 with its source before it takes its name. Files that are no images are copied;
 images that cannot be kept exactly are refused by name, and not copied. Hidden
 files and folders are treated as any other, as ImageFolder does. JPEG images become
-about 2.5 times larger, since every decoded pixel is kept.
+larger, since every decoded pixel is kept.
+
+The mode is the coding of the outputs:
+  auto       the smallest for each image; leaves a file as it is where L3 would be
+             larger by more than a quarter (and 4 KiB) than what is stored without
+             loss already, and says so
+  dense      small, for photographs and any other image
+  fast       decoded several times faster than dense, larger by a fifth
+  labels     for label maps: one channel of 8 bits
+  published  readable by the reference program: RGB of 8 bits in whole patches of
+             64x64, without names, labels and checksums
 
 SRC is never written to. A run that was ended goes on where it stopped when the
 same command is given again.`,
 		Example: "  prismfs pack --to l3 photos photos.l3",
 		Args:    cobra.ExactArgs(2),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if err := packFlags(to, mode, &opt); err != nil {
+			if err := packFlags(to, mode, effort, &opt); err != nil {
 				return err
 			}
 			bar := newProgress(cmd, "packing")
 			opt.Progress = bar.update
 			summary, err := pack.Pack(cmd.Context(), args[0], args[1], opt)
 			bar.finish()
+			logLeft(summary)
 			return report(cmd, summary, err, "packed", asJSON, allowRefused)
 		},
 	}
 	flags := cmd.Flags()
 	flags.StringVar(&to, "to", "", "format to write: l3")
-	flags.StringVar(&mode, "mode", "fast", "coding: fast, or published (readable by the reference program: RGB of 8 bits in whole patches, without names and labels)")
-	flags.IntVarP(&opt.Jobs, "jobs", "j", 0, "images to convert at a time (default: the number of processors)")
+	flags.StringVar(&mode, "mode", "auto", "coding: auto, dense, fast, labels or published")
+	flags.IntVar(&effort, "effort", effort, fmt.Sprintf("1 to %d: time to spend on smaller outputs; decoding takes the same", l3.MaxEffort))
+	flags.IntVarP(&opt.Jobs, "jobs", "j", 0, "images, or parts of large ones, to convert at a time (default: the number of processors)")
 	flags.BoolVar(&opt.KeepSuffix, "keep-suffix", false, "name outputs img.jpg.l3 instead of img.l3")
 	flags.BoolVar(&allowRefused, "allow-refused", false, "exit with status 0 although files were refused")
 	flags.Int64Var(&opt.MaxPixels, "max-pixels", imagefile.DefaultLimits.MaxPixels, "refuse images with more pixels")
@@ -59,8 +73,13 @@ same command is given again.`,
 	return cmd
 }
 
+// packModes are the values of --mode.
+var packModes = map[string]l3.Mode{
+	"auto": l3.ModeAuto, "dense": l3.ModeDense, "fast": l3.ModeFast, "labels": l3.ModeLabels, "published": l3.ModePublished,
+}
+
 // packFlags checks the flags of pack and fills in the options they stand for.
-func packFlags(to, mode string, opt *pack.Options) error {
+func packFlags(to, mode string, effort int, opt *pack.Options) error {
 	switch to {
 	case "l3":
 	case "":
@@ -70,13 +89,12 @@ func packFlags(to, mode string, opt *pack.Options) error {
 	default:
 		return usageError("--to %q is no format that can be written; --to l3 is", to)
 	}
-	switch mode {
-	case "fast":
-		opt.Mode = l3.ModeFast
-	case "published":
-		opt.Mode = l3.ModePublished
-	default:
-		return usageError("--mode %q is neither fast nor published", mode)
+	var known bool
+	if opt.Mode, known = packModes[mode]; !known {
+		return usageError("--mode %q is none of auto, dense, fast, labels, published", mode)
+	}
+	if opt.Effort = effort; effort < 1 || effort > l3.MaxEffort {
+		return usageError("--effort %d is not between 1 and %d", effort, l3.MaxEffort)
 	}
 	if opt.Jobs < 0 {
 		return usageError("--jobs %d: it takes one job at least", opt.Jobs)
@@ -85,6 +103,16 @@ func packFlags(to, mode string, opt *pack.Options) error {
 		return usageError("--max-pixels %d is not between 1 and %d, which is the most that readers of L3 take", opt.MaxPixels, pack.MaxPixelsLimit)
 	}
 	return nil
+}
+
+// logLeft names the images that were left as they are.
+func logLeft(s *pack.Summary) {
+	if s == nil {
+		return
+	}
+	for _, left := range s.Left {
+		slog.Debug("left as it is", "image", left.Path, "bytes", left.Bytes, "packed_bytes", left.PackedBytes)
+	}
 }
 
 // report prints the summary of pack or unpack and returns what the command
@@ -146,6 +174,9 @@ func printSummary(w io.Writer, s *pack.Summary, verb string) error {
 	}
 	p.line("%d files = %d %s + %d passed through + %d refused%s",
 		s.FilesIn, s.Converted.Files, verb, s.Passed.Files, len(s.Refused), already)
+	if len(s.Left) > 0 {
+		p.line("%d of those passed through are images that were left as they are", len(s.Left))
+	}
 	var formats []string
 	for format := range s.Formats {
 		formats = append(formats, format)

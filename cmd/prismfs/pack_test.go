@@ -4,6 +4,9 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
+	"image"
+	"image/color"
+	"image/png"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -32,6 +35,74 @@ func TestPackPrintsSumsThatAddUp(t *testing.T) {
 	}
 	if s.FilesIn != 5 || s.Converted.Files != 3 || s.Passed.Files != 1 || len(s.Refused) != 1 || s.AlreadyThere != 4 || !s.Finished {
 		t.Errorf("%+v", s)
+	}
+}
+
+// wallpaper is a PNG of noise that repeats, for which PNG is better than any
+// coding of L3.
+func wallpaper(t testing.TB) []byte {
+	t.Helper()
+	m := image.NewRGBA(image.Rect(0, 0, 256, 256))
+	for y := range 256 {
+		for x := range 256 {
+			noise := uint32(x%32+32*(y%8)) * 2654435761
+			m.Set(x, y, color.RGBA{uint8(noise >> 24), uint8(noise >> 17), uint8(noise >> 11), 255})
+		}
+	}
+	var b bytes.Buffer
+	if err := png.Encode(&b, m); err != nil {
+		t.Fatal(err)
+	}
+	return b.Bytes()
+}
+
+func TestPackSaysWhatItLeaves(t *testing.T) {
+	src, dst := writeImages(t, 2)
+	writeFile(t, filepath.Join(src, "cat", "paper.png"), wallpaper(t))
+	log := filepath.Join(t.TempDir(), "log")
+	status, stdout, stderr := call("pack", "--to", "l3", "--log-level", "debug", "--log-file", log, src, dst)
+	if status != statusOK || !strings.Contains(stdout, "3 files = 2 packed + 1 passed through + 0 refused\n1 of those passed through are images that were left as they are\n") {
+		t.Errorf("status %d:\n%s%s", status, stdout, stderr)
+	}
+	if lines, err := os.ReadFile(log); err != nil || !strings.Contains(string(lines), `msg="left as it is" image=cat/paper.png`) {
+		t.Errorf("log %s, %v", lines, err)
+	}
+	for args, part := range map[string]string{
+		"inspect " + dst:                  "as they are     1 of PNG\n",
+		"verify " + dst:                   "3 samples = 3 good + 0 bad; 0 other files not looked into\n",
+		"verify  " + dst:                  "1 of the good ones are images that were left as they are",
+		"unpack " + dst + " " + dst + "2": "3 files = 2 unpacked + 1 passed through + 0 refused\n",
+	} {
+		if status, stdout, stderr := call(strings.Fields(args)...); status != statusOK || !strings.Contains(stdout, part) {
+			t.Errorf("%s: status %d, output lacks %q:\n%s%s", args, status, part, stdout, stderr)
+		}
+	}
+	for _, mode := range []string{"dense", "fast"} {
+		status, stdout, _ := call("pack", "--to", "l3", "--json", "--mode", mode, "--effort", "1", src, dst)
+		var s pack.Summary
+		if err := json.Unmarshal([]byte(stdout), &s); err != nil || status != statusOK || s.Converted.Files != 3 || len(s.Left) != 0 {
+			t.Errorf("%s: status %d, %v:\n%s", mode, status, err, stdout)
+		}
+	}
+}
+
+// The mode decides the coding.
+func TestPackModes(t *testing.T) {
+	src, _ := writeImages(t, 1)
+	for mode, coding := range map[string]string{"auto": "dense 8-bit", "dense": "dense 8-bit", "fast": "fast 8-bit"} {
+		dst := filepath.Join(t.TempDir(), mode)
+		if status, _, stderr := call("pack", "--to", "l3", "--mode", mode, src, dst); status != statusOK {
+			t.Fatal(stderr)
+		}
+		if status, stdout, _ := call("inspect", dst+"/cat/0.l3"); status != statusOK || !strings.Contains(stdout, "L3 version 2, "+coding) {
+			t.Errorf("%s: status %d:\n%s", mode, status, stdout)
+		}
+	}
+	for _, mode := range []string{"labels", "published"} { // which this image is not for
+		status, stdout, _ := call("pack", "--to", "l3", "--mode", mode, src, filepath.Join(t.TempDir(), mode))
+		if status != statusSomeBad || !strings.Contains(stdout, "refused cat/0.png: ") {
+			t.Errorf("%s: status %d:\n%s", mode, status, stdout)
+		}
 	}
 }
 

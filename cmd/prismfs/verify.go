@@ -14,8 +14,8 @@ func newVerifyCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "verify PATH",
 		Short: "Decode every L3 file and check every checksum",
-		Long: `Decode the L3 file PATH, or every one in the folder PATH, and check every
-checksum. Bad files are listed, and the exit status is 1 then. Also printed is
+		Long: `Decode the L3 file PATH, or every one in the folder PATH and the images beside
+them that pack left as they are, and check every checksum. Bad files are listed, and the exit status is 1 then. Also printed is
 which library, and version, the pixels were decoded by when they were packed.`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -54,6 +54,9 @@ func printVerification(w io.Writer, v *pack.Verification) error {
 	p.line("%d samples = %d good + %d bad; %d other files not looked into", v.Samples, v.Good, len(v.Bad), v.OtherFiles)
 	if v.Good > 0 {
 		p.line("%s decoded from %s in %.1f s", size(v.RawBytes), size(v.FileBytes), v.Seconds)
+	}
+	if v.PlainImages > 0 {
+		p.line("%d of the good ones are images that were left as they are: they can be decoded", v.PlainImages)
 	}
 	if v.WithoutCRC > 0 {
 		p.line("%d of the good ones are of the published format, which has no checksums: they are whole and consistent, no more is known", v.WithoutCRC)
