@@ -69,11 +69,34 @@ func writeFile(t testing.TB, path string, data []byte) {
 	}
 }
 
+// damaged writes two L3 files, one with a head and one with patches that do not
+// match their checksums.
+func damaged(t *testing.T) (head, tail string) {
+	t.Helper()
+	src, dst := writeImages(t, 1)
+	if status, _, stderr := call("pack", "--to", "l3", src, dst); status != statusOK {
+		t.Fatal(stderr)
+	}
+	good, err := os.ReadFile(filepath.Join(dst, "cat", "0.l3"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	change := func(name string, at int) string {
+		data := bytes.Clone(good)
+		data[at] ^= 1
+		path := filepath.Join(dst, name)
+		writeFile(t, path, data)
+		return path
+	}
+	return change("head.l3", 9), change("tail.l3", len(good)-5)
+}
+
 func TestExitStatusesAndMessages(t *testing.T) {
 	src, dst := writeImages(t, 2)
 	bad, badDst := writeImages(t, 2)
 	writeFile(t, filepath.Join(bad, "cat", "new\nline.jpg"), nil)
 	notL3 := filepath.Join(src, "cat", "0.png")
+	damagedHead, damagedTail := damaged(t)
 	for _, c := range []struct {
 		args   string // separated by spaces
 		status exitStatus
@@ -83,10 +106,26 @@ func TestExitStatusesAndMessages(t *testing.T) {
 		{"--version", statusOK, ""},
 		{"", statusOK, ""},
 		{"nonsense", statusUsage, `unknown command "nonsense"`},
+		{"help", statusOK, ""},
+		{"help pack", statusOK, ""},
+		{"help bench codec", statusOK, ""},
+		{"help nosuch", statusUsage, `no command "nosuch"`},
+		{"help pack nosuch", statusUsage, `no command "pack nosuch"`},
+		{"bench", statusUsage, "needs to be told"},
+		{"bench nosuch", statusUsage, "unknown command"},
+		{"bench codec", statusUsage, "1 arg"},
+		{"bench codec --rounds 0 " + src, statusUsage, "--rounds"},
+		{"bench codec --images=-1 " + src, statusUsage, "--images"},
+		{"bench codec --effort 9 " + src, statusUsage, "--effort"},
+		{"bench codec --jobs=-1 " + src, statusUsage, "--jobs"},
+		{"bench codec " + src + "/none", statusBadInput, "no such file"},
+		{"bench codec " + notL3, statusBadInput, "not a directory"},
 		{"pack " + src + " " + dst, statusUsage, "needs --to"},
 		{"pack --to pcr " + src + " " + dst, statusUsage, "not available in this version"},
 		{"pack --to zip " + src + " " + dst, statusUsage, "no format that can be written"},
-		{"pack --to l3 --mode slow " + src + " " + dst, statusUsage, "neither fast nor published"},
+		{"pack --to l3 --mode slow " + src + " " + dst, statusUsage, "none of auto, dense"},
+		{"pack --to l3 --effort 0 " + src + " " + dst, statusUsage, "between 1 and 3"},
+		{"pack --to l3 --effort 4 " + src + " " + dst, statusUsage, "between 1 and 3"},
 		{"pack --to l3 --jobs=-1 " + src + " " + dst, statusUsage, "--jobs"},
 		{"pack --to l3 --max-pixels 0 " + src + " " + dst, statusUsage, "--max-pixels"},
 		{"pack --to l3 --max-pixels x " + src + " " + dst, statusUsage, "--max-pixels\" flag: invalid syntax\n"},
@@ -102,6 +141,9 @@ func TestExitStatusesAndMessages(t *testing.T) {
 		{"inspect " + dst, statusOK, ""},
 		{"inspect " + dst + "/cat/0.l3", statusOK, ""},
 		{"inspect " + notL3, statusBadInput, "PNG"},
+		{"inspect " + damagedHead, statusSomeBad, ""},
+		{"inspect " + damagedTail, statusSomeBad, ""},
+		{"inspect --json " + damagedHead, statusSomeBad, ""},
 		{"inspect", statusUsage, "1 arg"},
 		{"verify " + dst, statusOK, ""},
 		{"verify " + dst + "/none", statusBadInput, "no such file"},
@@ -112,6 +154,7 @@ func TestExitStatusesAndMessages(t *testing.T) {
 		{"verify --jobs=-1 " + dst, statusUsage, "--jobs"},
 		{"unpack " + dst + " " + dst + "/x", statusBadOutput, "choose a folder outside"},
 		{"unpack --jobs=-1 " + dst + " x", statusUsage, "--jobs"},
+		{"bench codec " + badDst, statusBadInput, "no image to measure"},
 	} {
 		t.Run(c.args, func(t *testing.T) {
 			status, stdout, stderr := call(strings.Fields(c.args)...)

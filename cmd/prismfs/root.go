@@ -24,6 +24,7 @@ var subcommands = []func() *cobra.Command{
 	newUnpackCommand,
 	newMountCommand,
 	newUmountCommand,
+	newBenchCommand,
 	newVersionCommand,
 }
 
@@ -105,6 +106,7 @@ files, decoded on the way, for programs that know nothing of it.`,
 		state.started = true
 		return nil
 	}
+	root.SetHelpCommand(newHelpCommand())
 	for _, construct := range subcommands {
 		root.AddCommand(construct())
 	}
@@ -135,6 +137,23 @@ func newLogger(w io.Writer, level, format string) (*slog.Logger, error) {
 		return slog.New(slog.NewJSONHandler(w, options)), nil
 	}
 	return nil, usageError("--log-format %q is neither text nor json", format)
+}
+
+// newHelpCommand is cobra's, but for topics that do not exist, which cobra takes
+// for no mistake.
+func newHelpCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:   "help [COMMAND]",
+		Short: "Show the help of a command",
+		RunE: func(cmd *cobra.Command, args []string) error {
+			topic, rest, err := cmd.Root().Find(args)
+			if err != nil || len(rest) > 0 {
+				return usageError("there is no command %q to help with", strings.Join(args, " "))
+			}
+			topic.InitDefaultHelpFlag()
+			return topic.Help()
+		},
+	}
 }
 
 func newVersionCommand() *cobra.Command {
