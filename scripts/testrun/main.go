@@ -1,6 +1,7 @@
 // Command testrun runs the tests of the project the way that `make test` and
 // continuous integration want them: in legs (plain, with the race detector, on
-// one processor, through a real mount, fuzzing), with the time of each package,
+// one processor, with poisoned variables of C, through a real mount, fuzzing),
+// with the time of each package,
 // the output of what failed, what was skipped and why, and a last line that
 // counts. Its exit status is 0 only if something was tested and nothing failed.
 package main
@@ -21,6 +22,12 @@ import (
 // processor, where some races show that two processors hide.
 var concurrent = []string{"cache", "dataset", "fs", "gpudecode", "order", "pack"}
 
+// partlyConcurrent are packages of which only the tests named here use
+// goroutines; all of their tests would take minutes under the race detector.
+var partlyConcurrent = map[string]string{
+	"l3": "Workers|PanicInABand|WrongSamplesChecksum",
+}
+
 // mounting packages keep both processors busy by themselves and run alone.
 var mounting = []string{"integration"}
 
@@ -36,6 +43,7 @@ var legs = []struct {
 	{"tests", (*runner).plain},
 	{"race", (*runner).race},
 	{"single", (*runner).single},
+	{"poisoned", (*runner).poisoned},
 	{"mount", (*runner).mount},
 	{"fuzz", (*runner).fuzz},
 }
@@ -129,11 +137,31 @@ func (r *runner) plain() error {
 }
 
 func (r *runner) race() error {
-	return r.goTest("tests under the race detector", []string{"-race"}, r.among(concurrent, true))
+	const title = "tests under the race detector"
+	if err := r.goTest(title, []string{"-race"}, r.among(concurrent, true)); err != nil {
+		return err
+	}
+	for folder, tests := range partlyConcurrent {
+		flags := []string{"-race", "-short", "-run", tests}
+		if err := r.goTest(title+": "+folder, flags, []string{r.module + "/" + folder}); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 func (r *runner) single() error {
 	return r.goTest("tests on one processor", []string{"-short", "-cpu=1"}, r.among(concurrent, true))
+}
+
+// poisoned runs the tests of C code that is compiled so that what it uses
+// without having set it is a pattern, which no table has an entry for.
+func (r *runner) poisoned() error {
+	if err := os.Setenv("CGO_CFLAGS", "-g -O2 -ftrivial-auto-var-init=pattern"); err != nil {
+		return err
+	}
+	defer os.Unsetenv("CGO_CFLAGS")
+	return r.goTest("tests of C code with poisoned variables", []string{"-run", "Fenced|SIMD|Backends"}, []string{r.module + "/l3/..."})
 }
 
 func (r *runner) mount() error {

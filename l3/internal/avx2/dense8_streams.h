@@ -148,11 +148,13 @@ INLINE lanes step(struct streams *s, lanes tables, int active, int renormalises)
 // few_streams decodes count values where there are fewer lanes, or not as many as
 // a vector has: value i in lane i mod s->count.
 AVX2_TARGET static void few_streams(struct streams *s, lanes values[MAX_STRIPS], const lanes tables[MAX_STRIPS],
-				    int count, int renormalises)
+				    int count, int strips, int renormalises)
 {
 	enum { PAIRS = MAX_EDGE / 2 };
 	_Alignas(32) uint8_t of[PAIRS + LANES] = {0}, to[PAIRS + LANES] = {0};
-	memcpy(of, tables, PAIRS);
+	// Lanes that are not active load a slot as well, so tables of strips that
+	// do not exist must be in bounds, too.
+	memcpy(of, tables, (size_t)strips * LANES);
 	for (int i = 0; i < count; i += s->count) {
 		int active = count - i < s->count ? count - i : s->count;
 		lanes v = step(s, _mm256_loadu_si256((const lanes *)(of + i)), active, renormalises);
@@ -167,7 +169,7 @@ INLINE void decode_values(struct streams *s, lanes values[MAX_STRIPS], const lan
 			  int strips, int renormalises)
 {
 	if (s->count < LANES && s->count < count) {
-		few_streams(s, values, tables, count, renormalises);
+		few_streams(s, values, tables, count, strips, renormalises);
 		return;
 	}
 #pragma GCC unroll 2
