@@ -222,15 +222,7 @@ func patchFile(t testing.TB, s raster.Shape, logEdge int, patches [][]byte) []by
 	if s.DType.Size() == 2 {
 		f.coding = Fast16
 	}
-	for _, patch := range patches {
-		f.table = append(f.table, tableEntry{length: len(patch), kind: kindCoded, crc: checksum(patch)})
-	}
-	f.patches = patches
-	file, err := f.assemble(raster.Image{Shape: s}, EncodeOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return file
+	return assembleCoded(t, f, s, patches)
 }
 
 // TestBackendsOnJunk decodes patches of junk: random bytes, and good patches

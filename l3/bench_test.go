@@ -93,13 +93,26 @@ func TestCompression(t *testing.T) {
 	}
 }
 
-// benchmarkFolders are the sets of pictures that figures are given for.
-var benchmarkFolders = []string{"data/kodak", "data/hires", "data/deep16"}
+// benchmarks are the codings of sets of pictures that figures are given for.
+var benchmarks = []struct {
+	name   string
+	mode   Mode
+	folder string
+}{
+	{"fast/kodak", ModeFast, "data/kodak"},
+	{"fast/hires", ModeFast, "data/hires"},
+	{"fast/deep16", ModeFast, "data/deep16"},
+	{"dense/kodak", ModeDense, "data/kodak"},
+	{"dense/hires", ModeDense, "data/hires"},
+	{"dense/deep16", ModeDense, "data/deep16"},
+	{"published/kodak", ModePublished, "data/kodak"},
+	{"raw/kodak", ModeRaw, "data/kodak"},
+}
 
 func BenchmarkEncode(b *testing.B) {
-	for _, folder := range benchmarkFolders {
-		b.Run(filepath.Base(folder), func(b *testing.B) {
-			images := loadFolder(b, folder)
+	for _, test := range benchmarks {
+		b.Run(test.name, func(b *testing.B) {
+			images := loadFolder(b, test.folder)
 			var raw, coded int64
 			for _, img := range images {
 				raw += img.Bytes()
@@ -109,7 +122,7 @@ func BenchmarkEncode(b *testing.B) {
 			for b.Loop() {
 				coded = 0
 				for _, img := range images {
-					file, err := Encode(img, EncodeOptions{})
+					file, err := Encode(img, EncodeOptions{Mode: test.mode})
 					if err != nil {
 						b.Fatal(err)
 					}
@@ -136,19 +149,9 @@ func cpuTime(tb testing.TB) time.Duration {
 // BenchmarkDecode decodes folders of pictures, which together are larger than
 // the processor's caches, with every backend.
 func BenchmarkDecode(b *testing.B) {
-	for _, mode := range []struct {
-		name   string
-		mode   Mode
-		folder string
-	}{
-		{"fast/kodak", ModeFast, "data/kodak"},
-		{"fast/hires", ModeFast, "data/hires"},
-		{"fast/deep16", ModeFast, "data/deep16"},
-		{"published/kodak", ModePublished, "data/kodak"},
-		{"raw/kodak", ModeRaw, "data/kodak"},
-	} {
-		b.Run(mode.name, func(b *testing.B) {
-			benchmarkDecode(b, slices.Collect(maps.Values(loadFolder(b, mode.folder))), mode.mode)
+	for _, test := range benchmarks {
+		b.Run(test.name, func(b *testing.B) {
+			benchmarkDecode(b, slices.Collect(maps.Values(loadFolder(b, test.folder))), test.mode)
 		})
 	}
 }

@@ -6,8 +6,8 @@ import (
 	"prismfs/raster"
 )
 
-// The sets that are built in, by number, as sections of entropy tables have them. In each of them
-// every context can have every token.
+// The sets that are built in, by number, as sections of entropy tables have them.
+// In each of them every context can have every token.
 //
 //	without a hole value  0  pieces of 32×32 to 224×224 pixels of photographs, scans, micrographs
 //	with one              0  the same of depth maps and scans
@@ -31,7 +31,7 @@ var (
 // TrainDense16 makes a built-in set of the dense coding of 16 bits, as the data of
 // a section of entropy tables: from those of the images that are best coded with a
 // hole value, or from the others. It serves whoever adds a set to this package; see
-// the program l3/internal/train16.
+// the program l3/internal/train.
 func TrainDense16(images []raster.Image, holes bool, workers int) ([]byte, error) {
 	var sources []*source16
 	for _, img := range images {
@@ -59,31 +59,8 @@ func TrainDense16(images []raster.Image, holes bool, workers int) ([]byte, error
 			e.patches = make([]patchSymbols16, e.grid.patches())
 			total.join(e.pass(costs, false))
 		}
-		set = trainedSet16(total, shape)
+		set = trainedSet(total.values, &total.ids, shape)
 		costs = newCosts16(set)
 	}
 	return set.appendTo(nil), nil
-}
-
-// trainedSet16 makes a set in which every symbol can be coded.
-func trainedSet16(c *count16, shape *tableShape) *tableSet {
-	// Alpha is too rare to train with. It has the tables of plane 0.
-	perPlane := shape.contexts() / raster.MaxChannels
-	copy(c.values[3*perPlane:], c.values[:perPlane])
-	for context := range c.values {
-		// Where nothing is known, what occurs at the level below, one of each.
-		if context%levels16 > 0 {
-			for token, n := range c.values[context-1] {
-				c.values[context][token] += min(n, 1)
-			}
-		}
-	}
-	for token := range c.ids[:maxIDTokens] {
-		c.ids[token]++
-	}
-	set := clusterTables(c.values, &c.ids, shape)
-	for table := range set.frequencies[:set.count] {
-		fillFrequencies(set.frequencies[table][:shape.tokens])
-	}
-	return set
 }

@@ -9,22 +9,14 @@ import (
 // A dense16Decoder decodes patches of the dense coding of 16 bits. It is all
 // scratch memory and may be used for one patch after another.
 type dense16Decoder struct {
-	rowStore
-	planes     [raster.MaxChannels]densePlane
-	logStreams int
+	denseDecoder
 
 	hole  int // the coded value of holes, noHole for none
 	holes [raster.MaxChannels]holeRows
 
-	set *tableSet
-	own tableSet // memory of a set that stands in the file
-
-	states [maxLanes]uint32
-	ids    [raster.MaxChannels << maxLogEdge]uint8
-
-	sums, zones, residual, prediction laneRow
-	contexts                          [maxPairs]uint16
-	filled                            [raster.MaxChannels]planeRow // rows with their holes
+	zones    laneRow
+	contexts [maxPairs]uint16
+	filled   [raster.MaxChannels]planeRow // rows with their holes
 }
 
 // holeRows say where the last two rows of a plane have holes, row y at y mod 2.
@@ -49,54 +41,20 @@ func (p *dense16Decoder) reset(h *header, sections []byte) error {
 // decode decodes the patch at file[start:end] into its region of pix. Errors do
 // not name the patch.
 func (p *dense16Decoder) decode(pix, file []byte, start, end int, r region) error {
-	planes := p.planes[:p.shape.Channels]
-	prelude, err := readPrelude(planes, file, start, end, r, p.d)
+	prelude, err := p.open(file, start, end, r)
 	if err != nil {
 		return err
 	}
-	if p.hole != noHole && prelude.transform != plainTransforms[len(planes)] {
+	if p.hole != noHole && prelude.transform != plainTransforms[p.shape.Channels] {
 		return corrupt("transform %d of an image with a hole value", prelude.transform)
 	}
-	var mixes [2]shares
-	mixes[0], mixes[1] = planeShares(prelude.transform, 1), planeShares(prelude.transform, 2)
-	c := words16{file: file, at: prelude.end, end: end}
-	if prelude.coded > 0 {
-		if err := p.begin(&c, prelude.coded*r.height, r); err != nil {
-			return err
-		}
-	}
-	clear(p.holes[:len(planes)])
-	planeRow, whole := 0, prelude.coded*r.height-prelude.freeRows
-	for y := range r.height {
-		for i := range planes {
-			if !planes[i].constant {
-				p.row(&c, i, y, r, int(p.ids[planeRow]), planeRow < whole)
-				planeRow++
-			}
-		}
-		if c.at > end {
-			return corrupt("row %d: words run out", y)
-		}
-		if !p.storeRow(pix, y, r, &mixes) {
-			return corrupt("row %d: a value beyond the rank map", y)
-		}
-	}
-	if prelude.coded > 0 && end-c.at > 2 {
-		return corrupt("row %d: %d bytes follow the last word", r.height-1, end-c.at)
-	}
-	return nil
-}
-
-// words16 is where a decoder stands in the words of a patch.
-type words16 struct {
-	file []byte
-	at   int
-	end  int // of the patch
+	clear(p.holes[:p.shape.Channels])
+	return p.decodeRows(p, pix, prelude, r)
 }
 
 // next returns the next word. Past the patch's end it is anything, and at is
 // past the end then.
-func (c *words16) next() uint32 {
+func (c *wordCursor) next() uint32 {
 	at := c.at
 	c.at += 2
 	if c.at > len(c.file) {
@@ -105,54 +63,26 @@ func (c *words16) next() uint32 {
 	return uint32(binary.LittleEndian.Uint16(c.file[at:]))
 }
 
-// begin reads the states of a patch and the predictors of so many rows of planes.
-func (p *dense16Decoder) begin(c *words16, planeRows int, r region) error {
-	lanes := laneCount(p.logStreams, r.pairs())
-	if c.end-c.at < 4*lanes {
-		return corrupt("%d bytes are too few for %d states", c.end-c.at, lanes)
-	}
-	for i := range lanes {
-		p.states[i] = binary.LittleEndian.Uint32(c.file[c.at:])
-		c.at += 4
-	}
+func (p *dense16Decoder) decodeIDs(ids []uint8, lanes int) {
 	slots := p.set.slots[tableOfID<<dense16Bits:]
-	for first := 0; first < planeRows; first += lanes {
-		ids := p.ids[first:min(first+lanes, planeRows)]
-		for i := range ids {
-			v, _ := p.step(c, i, slots, true)
-			ids[i] = uint8(v) // of the tokens that the table may have, at most 31
-		}
+	for i := range ids {
+		v, _ := p.step(i%lanes, slots, true)
+		ids[i] = uint8(v) // of the tokens that the table may have, at most 31
 	}
-	if c.at > c.end {
-		return corrupt("words run out before row 0")
-	}
-	return nil
 }
 
-// row decodes a row of a plane.
-func (p *dense16Decoder) row(c *words16, plane, y int, r region, id int, renormalise bool) {
+func (p *dense16Decoder) row(plane, y int, r region, id int, renormalise bool) {
 	d, pairs := p.d, r.pairs()
 	words := d.words(pairs)
-	rows, magnitudes := &p.planes[plane].rows, &p.planes[plane].magnitudes
-	row, above, above2 := &rows[y%3], &rows[(y+2)%3], &rows[(y+1)%3]
 	holes, holesAbove := &p.holes[plane][y%2], &p.holes[plane][(y+1)%2]
-	even, odd := id&evenIDMask, id>>evenIDBits
 
 	evenContexts(&p.sums, p.planes[:], plane, y, words, d)
 	if p.hole != noHole {
 		evenZones(&p.zones, holesAbove, words)
 	}
 	p.setContexts(plane, false, pairs)
-	p.values(c, &holes.even, pairs, words, renormalise)
-	unzigzagMagnitudes(&p.residual, &magnitudes[y%3].even, words, d)
-	predictEven(&p.prediction, even, above, above2, words, d)
-	if sumsLeft(even) {
-		addRunning(&row.even, &p.prediction, &p.residual, words, d)
-	} else {
-		addLanes(&row.even, &p.prediction, &p.residual, words, d)
-	}
-	row.even.replicate(pairs, d)
-	magnitudes[y%3].even.replicate(pairs, d)
+	p.values(&holes.even, pairs, words, renormalise)
+	p.setEven(plane, y, id&evenIDMask, pairs)
 	holes.even.replicate(pairs, d)
 
 	oddContexts(&p.sums, p.planes[:], plane, y, words, d)
@@ -160,11 +90,8 @@ func (p *dense16Decoder) row(c *words16, plane, y int, r region, id int, renorma
 		oddZones(&p.zones, holes, holesAbove, words)
 	}
 	p.setContexts(plane, true, r.width/2)
-	p.values(c, &holes.odd, r.width/2, words, renormalise)
-	unzigzagMagnitudes(&p.residual, &magnitudes[y%3].odd, words, d)
-	predictOdd(&p.prediction, odd, row, above, words, d)
-	addLanes(&row.odd, &p.prediction, &p.residual, words, d)
-	magnitudes[y%3].odd.replicate(pairs, d)
+	p.values(&holes.odd, r.width/2, words, renormalise)
+	p.setOdd(plane, y, id>>evenIDBits, pairs)
 }
 
 // setContexts sets the contexts of count columns from sums and zones.
@@ -182,24 +109,24 @@ func (p *dense16Decoder) setContexts(plane int, odd bool, count int) {
 
 // values sets residual to count values, zigzagged still, and zeros up to words,
 // and holes to all bits of those that are holes.
-func (p *dense16Decoder) values(c *words16, holes *laneRow, count, words int, renormalise bool) {
+func (p *dense16Decoder) values(holes *laneRow, count, words int, renormalise bool) {
 	clear(p.residual[:words])
 	clear(holes[:words])
 	lanes := 1 << p.logStreams
 	for first := 0; first < count; first += lanes {
 		n := min(lanes, count-first)
-		p.valuesOfStep(c, holes, first, n, renormalise)
+		p.valuesOfStep(holes, first, n, renormalise)
 	}
 }
 
 // valuesOfStep decodes n values, one a lane: what lies in the step of the token,
 // of all of them, then what takes a second one.
-func (p *dense16Decoder) valuesOfStep(c *words16, holes *laneRow, first, n int, renormalise bool) {
+func (p *dense16Decoder) valuesOfStep(holes *laneRow, first, n int, renormalise bool) {
 	var leading, rest [maxLanes]uint32
 	second := uint32(0)
 	for lane := range n {
 		table := int(p.set.contexts[p.contexts[first+lane]])
-		v, more := p.step(c, lane, p.set.slots[table<<dense16Bits:], renormalise)
+		v, more := p.step(lane, p.set.slots[table<<dense16Bits:], renormalise)
 		if more == holeBits {
 			k, shift := depth16.place(first + lane)
 			holes[k] |= 0xffff << shift
@@ -211,7 +138,7 @@ func (p *dense16Decoder) valuesOfStep(c *words16, holes *laneRow, first, n int, 
 	for lane := range n {
 		v := leading[lane]
 		if second != 0 && rest[lane] != 0 {
-			v = p.secondStep(c, lane, v, rest[lane], renormalise)
+			v = p.secondStep(lane, v, rest[lane], renormalise)
 		}
 		k, shift := depth16.place(first + lane)
 		p.residual[k] |= uint64(uint16(v)) << shift
@@ -222,41 +149,39 @@ func (p *dense16Decoder) valuesOfStep(c *words16, holes *laneRow, first, n int, 
 const holeBits = 1 << slotHole
 
 // step decodes a value of a lane, and how many raw bits of it follow.
-func (p *dense16Decoder) step(c *words16, lane int, slots []uint32, renormalise bool) (v, more uint32) {
+func (p *dense16Decoder) step(lane int, slots []uint32, renormalise bool) (v, more uint32) {
 	x := p.states[lane]
 	slot := slots[x&(1<<dense16Bits-1)]
 	x = slot>>slotFrequency16*(x>>dense16Bits) + slot>>slotOffset16&(1<<dense16Bits-1)
 	rawBits := slot >> slotRaw16 & 7
 	if rawBits == slotHole {
-		p.states[lane] = withWord(c, x, renormalise)
+		p.states[lane] = p.withWord(x, renormalise)
 		return 0, holeBits
 	}
 	mask := uint32(1)<<rawBits - 1
 	v, more = slot&0xff&^mask|x&mask, slot&mask
-	p.states[lane] = withWord(c, x>>rawBits, renormalise)
+	p.states[lane] = p.withWord(x>>rawBits, renormalise)
 	return v, more
 }
 
 // secondStep decodes the raw bits that a value lacks, fewer than 16.
-func (p *dense16Decoder) secondStep(c *words16, lane int, v, more uint32, renormalise bool) uint32 {
+func (p *dense16Decoder) secondStep(lane int, v, more uint32, renormalise bool) uint32 {
 	x := p.states[lane]
 	v = v<<more | x&(1<<more-1)
-	p.states[lane] = withWord(c, x>>more, renormalise)
+	p.states[lane] = p.withWord(x>>more, renormalise)
 	return v
 }
 
 // withWord returns the state x with a word taken, if it is small enough and the
 // step is one that takes words.
-func withWord(c *words16, x uint32, renormalise bool) uint32 {
+func (p *dense16Decoder) withWord(x uint32, renormalise bool) uint32 {
 	if renormalise && x < ransLow {
-		return x<<16 | c.next()
+		return x<<16 | p.words.next()
 	}
 	return x
 }
 
-// storeRow writes row y of all planes. It returns false if a value is not in the
-// rank map.
-func (p *dense16Decoder) storeRow(pix []byte, y int, r region, mixes *[2]shares) bool {
+func (p *dense16Decoder) storeRow(pix []byte, y int, r region) bool {
 	var rows [raster.MaxChannels]*planeRow
 	words := p.d.words(r.pairs())
 	for i := range p.shape.Channels {
@@ -266,7 +191,7 @@ func (p *dense16Decoder) storeRow(pix []byte, y int, r region, mixes *[2]shares)
 			rows[i] = &p.filled[i]
 		}
 	}
-	return p.store(r.row(pix, y, p.shape), &rows, r, mixes)
+	return p.store(r.row(pix, y, p.shape), &rows, r, &p.mixes)
 }
 
 // fillHoles sets r to row with the value hole where holes has all bits.

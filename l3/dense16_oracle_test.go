@@ -345,17 +345,11 @@ func randomDense16File(t testing.TB, rng *rand.Rand, s raster.Shape, logEdge int
 	}
 	tables := slowDense16Tables(f.tableSet, section, hole)
 	g := newGrid(s, logEdge)
-	for i := range g.patches() {
-		patch := randomDense16Patch(rng, g.region(i), s.Channels, f.logStreams, hole, tables)
-		f.table = append(f.table, tableEntry{length: len(patch), kind: kindCoded, crc: checksum(patch)})
-		f.patches = append(f.patches, patch)
+	patches := make([][]byte, g.patches())
+	for i := range patches {
+		patches[i] = randomDense16Patch(rng, g.region(i), s.Channels, f.logStreams, hole, tables)
 	}
-	file, err := f.assemble(raster.Image{Shape: s, Pix: nil}, EncodeOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	pix = slowDecode(file)
-	return repairSamples(file, pix), pix
+	return goodFile(assembleCoded(t, f, s, patches))
 }
 
 // TestAnyDense16Patch holds the decoders to the specification on patches that no

@@ -294,6 +294,16 @@ func (f form16) tables() *slowTables {
 	return slowDense16Tables(number, f.section, f.hole)
 }
 
+// randomPatches returns patches for a whole image.
+func (f form16) randomPatches(rng *rand.Rand, s raster.Shape) [][]byte {
+	g, tables := newGrid(s, f.logEdge), f.tables()
+	patches := make([][]byte, g.patches())
+	for k := range patches {
+		patches[k] = randomDense16Patch(rng, g.region(k), s.Channels, f.logStreams, f.hole, tables)
+	}
+	return patches
+}
+
 // file returns a file of coded patches whose checksums agree with them, but for
 // that of the samples. Their lengths are multiples of 4.
 func (f form16) file(t testing.TB, s raster.Shape, patches [][]byte) []byte {
@@ -306,15 +316,7 @@ func (f form16) file(t testing.TB, s raster.Shape, patches [][]byte) []byte {
 	if f.hole != noHole {
 		d.sections = appendSection(d.sections, sectionHole, sectionCritical, []byte{byte(f.hole), byte(f.hole >> 8)})
 	}
-	for _, patch := range patches {
-		d.table = append(d.table, tableEntry{length: len(patch), kind: kindCoded, crc: checksum(patch)})
-	}
-	d.patches = patches
-	file, err := d.assemble(raster.Image{Shape: s}, EncodeOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return file
+	return assembleCoded(t, d, s, patches)
 }
 
 // TestDense16BackendsOnJunk decodes patches of junk: random bytes, and good patches
@@ -325,10 +327,9 @@ func TestDense16BackendsOnJunk(t *testing.T) {
 	for i := range 300 {
 		s := shapeOf(1+rng.IntN(40), 1+rng.IntN(130), 1+i%4, types16[i/4%2])
 		f := randomForm16(rng)
-		g, tables := newGrid(s, f.logEdge), f.tables()
-		patches := make([][]byte, g.patches())
+		patches := f.randomPatches(rng, s)
 		for k := range patches {
-			patches[k] = junk(rng, randomDense16Patch(rng, g.region(k), s.Channels, f.logStreams, f.hole, tables), i/4%6)
+			patches[k] = junk(rng, patches[k], i/4%6)
 		}
 		_, err := decodeEach(t, make([]byte, s.Bytes()), f.file(t, s, patches), DefaultLimits)
 		checkOneKind(t, err)
@@ -480,13 +481,7 @@ func FuzzDense16FastPathEqualsPlain(f *testing.F) {
 	f.Fuzz(func(t *testing.T, height, width, channels, seed uint8, data []byte) {
 		s := shapeOf(1+int(height-1)%140, 1+int(width-1)%140, 1+int(channels)%4, types16[seed%2])
 		form := randomForm16(rand.New(rand.NewPCG(uint64(seed), 16)))
-		n := newGrid(s, form.logEdge).patches()
-		data = appendPadding(bytes.Clone(data), 0)
-		patches := make([][]byte, n)
-		for k := range patches {
-			size := len(data) / (n - k) &^ 3
-			patches[k], data = data[:size], data[size:]
-		}
+		patches := splitPatches(data, newGrid(s, form.logEdge).patches())
 		file := form.file(t, s, patches)
 		pix := make([]byte, s.Bytes())
 		if _, err := decodeEach(t, pix, file, fuzzLimits); err != nil {

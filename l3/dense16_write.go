@@ -40,8 +40,7 @@ func (c *code16) token(table, token int) ransSymbol {
 // An appender16 codes the patches of an image, whose choices have been made.
 type appender16 struct {
 	e    *encoder16
-	rans ransEncoder
-	last [maxLanes][]ransSymbol // symbols of the last plane rows, by lane, last one first
+	rans denseStreams
 }
 
 // appendPatch appends a patch in the shortest of its three kinds.
@@ -50,12 +49,7 @@ func (a *appender16) appendPatch(b []byte, i int, r region) ([]byte, uint32) {
 	if p.constant {
 		return appendConstant(b, img, r), kindConstant
 	}
-	start := len(b)
-	b = a.appendCoded(b, p, r)
-	if len(b)-start < padded(regionBytes(r, img.Shape)) {
-		return b, kindCoded
-	}
-	return appendRaw(b[:start], img, r), kindRaw
+	return orRaw(a.appendCoded(b, p, r), len(b), img, r)
 }
 
 // appendCoded appends a patch of kindCoded.
@@ -63,7 +57,7 @@ func (a *appender16) appendCoded(b []byte, p *patchSymbols16, r region) []byte {
 	start, lanes := len(b), laneCount(a.e.logStreams, r.pairs())
 	a.rans.reset(dense16Bits, lanes)
 	rows := len(p.ids)
-	free := a.freeRows(p, r)
+	free := a.rans.freeRows(rows, func(row int) bool { return a.holdRow(p, r, row) })
 	for row := rows - free - 1; row >= 0; row-- {
 		a.pushRow(p, r, row)
 	}
@@ -116,52 +110,9 @@ func (a *appender16) symbol(value, context uint16) (s, second ransSymbol) {
 	return a.e.code.symbol(table, value)
 }
 
-// freeRows returns how many plane rows at the end need no renormalisation, and
-// sets the states from which they are decoded.
-func (a *appender16) freeRows(p *patchSymbols16, r region) int {
-	lanes := a.rans.lanes
-	var final [maxLanes]uint64 // the states that final ones of 0 come from
-	var ends [maxFreeRows + 1][maxLanes]int
-	for lane := range lanes {
-		a.last[lane] = a.last[lane][:0]
-	}
-	n, fits := 0, true
-	for n < min(maxFreeRows, len(p.ids)) {
-		a.eachStep(p, r, len(p.ids)-1-n, func(lane int, s ransSymbol) {
-			if fits {
-				a.last[lane] = append(a.last[lane], s)
-				final[lane] = s.put(final[lane], dense16Bits)
-				fits = final[lane]>>32 == 0
-			}
-		})
-		if !fits {
-			break
-		}
-		n++
-		for lane := range lanes {
-			ends[n][lane] = len(a.last[lane])
-		}
-	}
-	for ; n > 0; n-- {
-		if a.startLanes(&ends[n]) {
-			return n
-		}
-	}
-	for lane := range lanes {
-		a.rans.states[lane] = ransLow
-	}
-	return 0
-}
-
-// startLanes sets all states so that the first symbols of last, as many as ends
-// says, need no renormalisation, and reports whether that is possible.
-func (a *appender16) startLanes(ends *[maxLanes]int) bool {
-	for lane := range a.rans.lanes {
-		state, ok := fitsUnrenormalised(a.last[lane][:ends[lane]], dense16Bits)
-		if !ok {
-			return false
-		}
-		a.rans.states[lane] = state
-	}
-	return true
+// holdRow reports whether the lanes could still hold the symbols of a plane row.
+func (a *appender16) holdRow(p *patchSymbols16, r region, row int) bool {
+	fits := true
+	a.eachStep(p, r, row, func(lane int, s ransSymbol) { fits = fits && a.rans.holds(lane, s) })
+	return fits
 }

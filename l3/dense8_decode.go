@@ -1,20 +1,11 @@
 package l3
 
-import (
-	"encoding/binary"
-
-	"prismfs/raster"
-)
+import "prismfs/raster"
 
 // A dense8Decoder decodes patches of the dense coding of 8 bits. It is all
 // scratch memory and may be used for one patch after another.
 type dense8Decoder struct {
-	rowStore
-	planes     [raster.MaxChannels]densePlane
-	logStreams int
-
-	set *tableSet
-	own tableSet // memory of a set that stands in the file
+	denseDecoder
 
 	vector dense8Vector
 
@@ -22,11 +13,7 @@ type dense8Decoder struct {
 	// table begin.
 	offsets [2 * raster.MaxChannels][256]uint16
 
-	states [maxLanes]uint32
-	ids    [raster.MaxChannels << maxLogEdge]uint8
-
-	sums, residual, prediction laneRow
-	tail                       [maxPhaseBytes]byte // what is left of a file, and zeros
+	tail [maxPhaseBytes]byte // what is left of a file, and zeros
 }
 
 // reset prepares for patches of an image.
@@ -53,119 +40,51 @@ func (p *dense8Decoder) reset(h *header, sections []byte) error {
 	return nil
 }
 
-// A wordCursor is where a decoder stands in the words of a patch.
-type wordCursor struct {
-	file []byte
-	at   int
-	end  int // of the patch
-}
-
 // decode decodes the patch at file[start:end] into its region of pix. Errors do
 // not name the patch.
 func (p *dense8Decoder) decode(pix, file []byte, start, end int, r region) error {
-	planes := p.planes[:p.shape.Channels]
-	prelude, err := readPrelude(planes, file, start, end, r, p.d)
+	prelude, err := p.open(file, start, end, r)
 	if err != nil {
 		return err
 	}
-	var mixes [2]shares
-	mixes[0], mixes[1] = planeShares(prelude.transform, 1), planeShares(prelude.transform, 2)
-	c := wordCursor{file: file, at: prelude.end, end: end}
-	if prelude.coded > 0 {
-		if err := p.begin(&c, prelude.coded*r.height, r); err != nil {
-			return err
-		}
-	}
-	planeRow, renormalised := 0, prelude.coded*r.height-prelude.freeRows
-	for y := range r.height {
-		for i := range planes {
-			if !planes[i].constant {
-				p.row(&c, i, y, r, int(p.ids[planeRow]), planeRow < renormalised)
-				planeRow++
-			}
-		}
-		if c.at > end {
-			return corrupt("row %d: words run out", y)
-		}
-		p.storeRow(pix, y, r, &mixes)
-	}
-	if prelude.coded > 0 && end-c.at > 2 {
-		return corrupt("row %d: %d bytes follow the last word", r.height-1, end-c.at)
-	}
-	return nil
+	return p.decodeRows(p, pix, prelude, r)
 }
 
-// begin reads the states of a patch and the predictors of so many rows of planes.
-func (p *dense8Decoder) begin(c *wordCursor, planeRows int, r region) error {
-	lanes := laneCount(p.logStreams, r.pairs())
-	if c.end-c.at < 4*lanes {
-		return corrupt("%d bytes are too few for %d states", c.end-c.at, lanes)
-	}
-	for i := range lanes {
-		p.states[i] = binary.LittleEndian.Uint32(c.file[c.at:])
-		c.at += 4
-	}
+func (p *dense8Decoder) decodeIDs(ids []uint8, lanes int) {
 	var offsets [256]uint16 // of the one table that ids have
 	for i := range offsets {
 		offsets[i] = tableOfID << dense8Bits
 	}
 	p.sums = laneRow{}
-	for first := 0; first < planeRows; first += lanes {
-		ids := p.ids[first:min(first+lanes, planeRows)]
-		p.values(c, &p.residual, &offsets, len(ids), true)
-		for i := range ids {
-			ids[i] = uint8(p.residual[i>>3] >> (i & 7 * 8))
+	for first := 0; first < len(ids); first += lanes {
+		step := ids[first:min(first+lanes, len(ids))]
+		p.values(&offsets, len(step), true)
+		for i := range step {
+			step[i] = uint8(p.residual[i>>3] >> (i & 7 * 8))
 		}
 	}
-	if c.at > c.end {
-		return corrupt("words run out before row 0")
-	}
-	return nil
 }
 
-// row decodes a row of a plane.
-func (p *dense8Decoder) row(c *wordCursor, plane, y int, r region, id int, renormalise bool) {
+func (p *dense8Decoder) row(plane, y int, r region, id int, renormalise bool) {
 	d, pairs := p.d, r.pairs()
 	words := d.words(pairs)
-	rows, magnitudes := &p.planes[plane].rows, &p.planes[plane].magnitudes
-	row, above, above2 := &rows[y%3], &rows[(y+2)%3], &rows[(y+1)%3]
-	even, odd := id&evenIDMask, id>>evenIDBits
 
 	evenContexts(&p.sums, p.planes[:], plane, y, words, d)
-	p.values(c, &p.residual, &p.offsets[contextClass(plane, false)], pairs, renormalise)
-	unzigzagMagnitudes(&p.residual, &magnitudes[y%3].even, words, d)
-	predictEven(&p.prediction, even, above, above2, words, d)
-	if sumsLeft(even) {
-		addRunning(&row.even, &p.prediction, &p.residual, words, d)
-	} else {
-		addLanes(&row.even, &p.prediction, &p.residual, words, d)
-	}
-	row.even.replicate(pairs, d)
-	magnitudes[y%3].even.replicate(pairs, d)
+	p.values(&p.offsets[contextClass(plane, false)], pairs, renormalise)
+	p.setEven(plane, y, id&evenIDMask, pairs)
 
 	oddContexts(&p.sums, p.planes[:], plane, y, words, d)
 	p.residual[words-1] = 0 // of an odd width the last lane
-	p.values(c, &p.residual, &p.offsets[contextClass(plane, true)], r.width/2, renormalise)
-	unzigzagMagnitudes(&p.residual, &magnitudes[y%3].odd, words, d)
-	predictOdd(&p.prediction, odd, row, above, words, d)
-	addLanes(&row.odd, &p.prediction, &p.residual, words, d)
-	magnitudes[y%3].odd.replicate(pairs, d)
+	p.values(&p.offsets[contextClass(plane, true)], r.width/2, renormalise)
+	p.setOdd(plane, y, id>>evenIDBits, pairs)
 }
 
-// unzigzagMagnitudes replaces values by the residuals that they stand for, and
-// sets magnitudes to theirs.
-func unzigzagMagnitudes(values, magnitudes *laneRow, words int, d *depth) {
-	for k, v := range values[:words] {
-		v = unzigzag(v, d.high, d.low, d.bits)
-		values[k], magnitudes[k] = v, magnitude(v, d.high, d.low, d.bits)
-	}
-}
-
-// values decodes count values, the tables of which begin where offsets says for
-// their sums. Lanes after the last value in its word become 0. It may read past
-// the patch's end, if never past the file's; then c.at is past the end.
-func (p *dense8Decoder) values(c *wordCursor, values *laneRow, offsets *[256]uint16, count int, renormalise bool) {
-	words := p.nextWords(c)
+// values sets residual to count values, zigzagged still, the tables of which begin
+// where offsets says for their sums. Lanes after the last value in its word become
+// 0. It may read past the patch's end, if never past the file's; then p.words is
+// past the end.
+func (p *dense8Decoder) values(offsets *[256]uint16, count int, renormalise bool) {
+	words := p.nextWords()
 	slots := (*[(maxTables + 1) << dense8Bits]uint32)(p.set.slots)
 	takes := uint64(0) // all ones if words may be taken
 	if renormalise {
@@ -193,10 +112,10 @@ func (p *dense8Decoder) values(c *wordCursor, values *laneRow, offsets *[256]uin
 			sums >>= 8
 			lane = (lane + 1) & lanes
 		}
-		values[k] = packed >> (64 - 8*n)
+		p.residual[k] = packed >> (64 - 8*n)
 		count -= 8
 	}
-	c.at += int(at)
+	p.words.at += int(at)
 }
 
 // maxPhaseBytes is the size of all words that a phase can take, and wordMask
@@ -209,10 +128,10 @@ const (
 // rawMasks has as many bits set as its index says.
 var rawMasks = [8]uint64{0, 1, 3, 7, 15, 31, 63, 127}
 
-// nextWords returns as many bytes from c on as a phase can need, zeros where the
+// nextWords returns as many bytes of words as a phase can need, zeros where the
 // file has none.
-func (p *dense8Decoder) nextWords(c *wordCursor) *[maxPhaseBytes]byte {
-	words := c.file[min(c.at, len(c.file)):]
+func (p *dense8Decoder) nextWords() *[maxPhaseBytes]byte {
+	words := p.words.file[min(p.words.at, len(p.words.file)):]
 	if len(words) < maxPhaseBytes {
 		clear(p.tail[copy(p.tail[:], words):])
 		return &p.tail
@@ -220,11 +139,10 @@ func (p *dense8Decoder) nextWords(c *wordCursor) *[maxPhaseBytes]byte {
 	return (*[maxPhaseBytes]byte)(words)
 }
 
-// storeRow writes row y of all planes.
-func (p *dense8Decoder) storeRow(pix []byte, y int, r region, mixes *[2]shares) {
+func (p *dense8Decoder) storeRow(pix []byte, y int, r region) bool {
 	var rows [raster.MaxChannels]*planeRow
 	for i := range p.shape.Channels {
 		rows[i] = &p.planes[i].rows[y%3]
 	}
-	p.store(r.row(pix, y, p.shape), &rows, r, mixes)
+	return p.store(r.row(pix, y, p.shape), &rows, r, &p.mixes)
 }

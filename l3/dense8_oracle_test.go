@@ -331,17 +331,11 @@ func randomDense8File(t testing.TB, rng *rand.Rand, s raster.Shape, logEdge int)
 	}
 	tables := slowDense8Tables(f.tableSet, section)
 	g := newGrid(s, logEdge)
-	for i := range g.patches() {
-		patch := randomDense8Patch(rng, g.region(i), s.Channels, f.logStreams, tables)
-		f.table = append(f.table, tableEntry{length: len(patch), kind: kindCoded, crc: checksum(patch)})
-		f.patches = append(f.patches, patch)
+	patches := make([][]byte, g.patches())
+	for i := range patches {
+		patches[i] = randomDense8Patch(rng, g.region(i), s.Channels, f.logStreams, tables)
 	}
-	file, err := f.assemble(raster.Image{Shape: s}, EncodeOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	pix = slowDecode(file)
-	return repairSamples(file, pix), pix
+	return goodFile(assembleCoded(t, f, s, patches))
 }
 
 // TestAnyDense8Patch holds the decoder to the specification on patches that no

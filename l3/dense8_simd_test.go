@@ -58,16 +58,7 @@ func (f denseForm) draft() *draft {
 // that of the samples. Their lengths are multiples of 4.
 func (f denseForm) file(t testing.TB, s raster.Shape, patches [][]byte) []byte {
 	t.Helper()
-	d := f.draft()
-	for _, patch := range patches {
-		d.table = append(d.table, tableEntry{length: len(patch), kind: kindCoded, crc: checksum(patch)})
-	}
-	d.patches = patches
-	file, err := d.assemble(raster.Image{Shape: s}, EncodeOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return file
+	return assembleCoded(t, f.draft(), s, patches)
 }
 
 // decoder returns the plain decoder for patches of images of a shape.
@@ -98,24 +89,23 @@ func randomDensePatch(t testing.TB, rng *rand.Rand, p *dense8Decoder, r region) 
 	if coded == 0 {
 		return patch[:padded(preludeBytes(channels, p.d))]
 	}
-	prelude, err := readPrelude(p.planes[:channels], patch, 0, len(patch), r, p.d)
+	prelude, err := p.open(patch, 0, len(patch), r)
 	if err != nil {
 		t.Fatal(err)
 	}
-	c := wordCursor{file: patch, at: prelude.end, end: len(patch)}
-	if err := p.begin(&c, coded*r.height, r); err != nil {
+	if err := p.begin(p, coded*r.height, r); err != nil {
 		t.Fatal(err)
 	}
 	row := 0
 	for y := range r.height {
 		for i := range channels {
 			if !p.planes[i].constant {
-				p.row(&c, i, y, r, int(p.ids[row]), row < coded*r.height-prelude.freeRows)
+				p.row(i, y, r, int(p.ids[row]), row < coded*r.height-prelude.freeRows)
 				row++
 			}
 		}
 	}
-	return patch[:padded(c.at)]
+	return patch[:padded(p.words.at)]
 }
 
 // randomDensePatches returns patches for a whole image.
@@ -260,16 +250,7 @@ func FuzzDense8FastPathEqualsPlain(f *testing.F) {
 		if own := new(tableSet); own.parse(section, &dense8Shape) == nil {
 			b.tables = own
 		}
-		n := newGrid(s, b.logEdge).patches()
-		data = appendPadding(bytes.Clone(data), 0)
-		patches := make([][]byte, n)
-		for k := range patches { // all but the last are of one size
-			size := len(data) / (n - k) &^ 3
-			if k == n-1 {
-				size = len(data)
-			}
-			patches[k], data = data[:size], data[size:]
-		}
+		patches := splitPatches(data, newGrid(s, b.logEdge).patches())
 		if _, err := decodeRepaired(t, b.file(t, s, patches), s, fuzzLimits); err != nil {
 			checkOneKind(t, err)
 		}

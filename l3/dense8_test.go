@@ -129,19 +129,12 @@ func TestAutoTakesTheSmallest(t *testing.T) {
 // dense8PatchFile returns a file of patches of any bytes, as patchFile does.
 func dense8PatchFile(t testing.TB, s raster.Shape, logEdge, logStreams int, section []byte, patches [][]byte) []byte {
 	t.Helper()
-	f := &draft{coding: Dense8, logEdge: logEdge, logStreams: logStreams, patches: patches}
+	f := &draft{coding: Dense8, logEdge: logEdge, logStreams: logStreams}
 	if section != nil {
 		f.tableSet = tableSetOwn
 		f.sections = appendSection(nil, sectionTables, sectionCritical, section)
 	}
-	for _, patch := range patches {
-		f.table = append(f.table, tableEntry{length: len(patch), kind: kindCoded, crc: checksum(patch)})
-	}
-	file, err := f.assemble(raster.Image{Shape: s}, EncodeOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return file
+	return assembleCoded(t, f, s, patches)
 }
 
 // TestDense8LyingPatches damages a patch of 20×10 pixels of RGB, in 8 streams.
@@ -297,13 +290,7 @@ func FuzzDense8Patch(f *testing.F) {
 		if len(section) == 0 || len(section) > maxTablesBytes {
 			section = nil
 		}
-		n := newGrid(s, logEdge).patches()
-		data = appendPadding(bytes.Clone(data), 0)
-		patches := make([][]byte, n)
-		for k := range patches {
-			size := len(data) / (n - k) &^ 3
-			patches[k], data = data[:size], data[size:]
-		}
+		patches := splitPatches(data, newGrid(s, logEdge).patches())
 		file := dense8PatchFile(t, s, logEdge, logStreams, section, patches)
 		pix := make([]byte, s.Bytes())
 		if _, err := decodeEach(t, pix, file, fuzzLimits); err != nil {
@@ -314,29 +301,6 @@ func FuzzDense8Patch(f *testing.F) {
 			checkOneKind(t, err)
 		} else if want := slowDecode(file); !bytes.Equal(pix, want) {
 			t.Errorf("%v: the specification gives other samples, first at %d", s, firstDifference(pix, want))
-		}
-	})
-}
-
-// FuzzDense8Encode encodes any samples of any shape.
-func FuzzDense8Encode(f *testing.F) {
-	f.Add(uint8(3), uint8(5), uint8(2), []byte("some samples"))
-	f.Add(uint8(129), uint8(0), uint8(1), []byte{0, 1, 2, 255})
-	f.Add(uint8(70), uint8(70), uint8(7), bytes.Repeat([]byte{1, 200, 3}, 300))
-	f.Add(uint8(63), uint8(63), uint8(2), bytes.Repeat([]byte("gradients "), 900))
-	f.Fuzz(func(t *testing.T, height, width, kind uint8, samples []byte) {
-		s := shapeOf(1+int(height), 1+int(width), 1+int(kind)%4, raster.Uint8)
-		img := raster.Image{Shape: s, Pix: make([]byte, s.Bytes())}
-		for i := range img.Pix {
-			if len(samples) > 0 {
-				img.Pix[i] = samples[i%len(samples)] + byte(i/len(samples))
-			}
-		}
-		opt := EncodeOptions{Mode: ModeDense, Workers: 1 + int(kind)%3, Effort: 1 + int(kind>>2)%MaxEffort}
-		file := checkRoundTrip(t, img, opt)
-		checkGrowth(t, s, len(file))
-		if !bytes.Equal(slowDecode(file), img.Pix) {
-			t.Errorf("%v: the specification gives other samples", s)
 		}
 	})
 }

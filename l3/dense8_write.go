@@ -4,10 +4,7 @@ package l3
 type dense8Appender struct {
 	e    *dense8Encoder
 	code *dense8Code
-	rans ransEncoder
-
-	// symbols of the last plane rows, by lane, last one first.
-	last [maxLanes][]ransSymbol
+	rans denseStreams
 }
 
 // appendPatch appends a patch in the shortest of its three kinds.
@@ -16,12 +13,7 @@ func (a *dense8Appender) appendPatch(b []byte, i int, r region) ([]byte, uint32)
 	if p.uniform {
 		return appendConstant(b, img, r), kindConstant
 	}
-	start := len(b)
-	b = a.appendCoded(b, p, r)
-	if len(b)-start < padded(regionBytes(r, img.Shape)) {
-		return b, kindCoded
-	}
-	return appendRaw(b[:start], img, r), kindRaw
+	return orRaw(a.appendCoded(b, p, r), len(b), img, r)
 }
 
 // appendCoded appends a patch of kindCoded.
@@ -30,7 +22,7 @@ func (a *dense8Appender) appendCoded(b []byte, p *densePatch, r region) []byte {
 	lanes := laneCount(a.e.logStreams, r.pairs())
 	a.rans.reset(dense8Bits, lanes)
 	rows := len(p.ids)
-	free := a.freeRows(p, r)
+	free := a.rans.freeRows(rows, func(row int) bool { return a.holdRow(p, r, row) })
 	for row := rows - free - 1; row >= 0; row-- {
 		a.pushPhase(p, r, row, true)
 		a.pushPhase(p, r, row, false)
@@ -89,58 +81,16 @@ func (a *dense8Appender) pushPhase(p *densePatch, r region, row int, odd bool) {
 	}
 }
 
-// freeRows returns how many plane rows at the end need no renormalisation, and
-// sets the states from which they are decoded.
-func (a *dense8Appender) freeRows(p *densePatch, r region) int {
-	var zero [maxLanes]uint64 // the states that final ones of 0 come from
-	for lane := range a.rans.lanes {
-		a.last[lane] = a.last[lane][:0]
-	}
-	var ends [maxFreeRows + 1][maxLanes]int // of last, by how many rows are in it
-	n := 0
-	for n < min(maxFreeRows, len(p.ids)) && a.collectRow(p, r, len(p.ids)-1-n, &zero) {
-		n++
-		for lane := range a.rans.lanes {
-			ends[n][lane] = len(a.last[lane])
-		}
-	}
-	for ; n > 0; n-- {
-		if a.startLanes(&ends[n]) {
-			return n
-		}
-	}
-	for lane := range a.rans.lanes {
-		a.rans.states[lane] = ransLow
-	}
-	return 0
-}
-
-// collectRow adds the symbols of a plane row to last, and reports whether the
-// lanes could still hold them.
-func (a *dense8Appender) collectRow(p *densePatch, r region, row int, zero *[maxLanes]uint64) bool {
+// holdRow reports whether the lanes could still hold the symbols of a plane row.
+func (a *dense8Appender) holdRow(p *densePatch, r region, row int) bool {
 	mask := 1<<a.e.logStreams - 1
 	for _, odd := range []bool{true, false} {
 		values, levels, tables := a.phase(p, r, row, odd)
 		for i := len(values) - 1; i >= 0; i-- {
-			s, lane := a.code.symbols[tables[levels[i]]][values[i]], i&mask
-			a.last[lane] = append(a.last[lane], s)
-			if zero[lane] = s.put(zero[lane], dense8Bits); zero[lane]>>32 != 0 {
+			if !a.rans.holds(i&mask, a.code.symbols[tables[levels[i]]][values[i]]) {
 				return false
 			}
 		}
-	}
-	return true
-}
-
-// startLanes sets all states so that the first symbols of last, as many as ends
-// says, need no renormalisation, and reports whether that is possible.
-func (a *dense8Appender) startLanes(ends *[maxLanes]int) bool {
-	for lane := range a.rans.lanes {
-		state, ok := fitsUnrenormalised(a.last[lane][:ends[lane]], dense8Bits)
-		if !ok {
-			return false
-		}
-		a.rans.states[lane] = state
 	}
 	return true
 }

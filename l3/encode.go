@@ -337,6 +337,15 @@ func appendConstant(b []byte, img raster.Image, r region) []byte {
 	return appendPadding(b, start)
 }
 
+// orRaw returns b, which has the coded patch of a region from start on, and its
+// kind: that, or the samples in its place if they are not larger.
+func orRaw(b []byte, start int, img raster.Image, r region) ([]byte, uint32) {
+	if len(b)-start < padded(regionBytes(r, img.Shape)) {
+		return b, kindCoded
+	}
+	return appendRaw(b[:start], img, r), kindRaw
+}
+
 // appendRaw appends a patch of kindRaw.
 func appendRaw(b []byte, img raster.Image, r region) []byte {
 	start := len(b)

@@ -71,12 +71,7 @@ func (e *patchEncoder) appendPatch(b []byte, _ int, r region) ([]byte, uint32) {
 	if isConstant(e.img, r) {
 		return appendConstant(b, e.img, r), kindConstant
 	}
-	start := len(b)
-	b = e.appendCoded(b, r)
-	if len(b)-start < padded(regionBytes(r, e.img.Shape)) {
-		return b, kindCoded
-	}
-	return appendRaw(b[:start], e.img, r), kindRaw
+	return orRaw(e.appendCoded(b, r), len(b), e.img, r)
 }
 
 var encoderScratches = sync.Pool{New: func() any { return new(encoderScratch) }}

@@ -49,9 +49,9 @@ func checkReading(t *testing.T, file []byte) {
 		return
 	}
 	img := raster.Image{Shape: info.Shape, Pix: pix}
-	for _, mode := range []Mode{ModeFast, ModeDense, ModePublished, ModeRaw} {
+	for _, mode := range []Mode{ModeFast, ModeDense, ModeLabels, ModePublished, ModeRaw} {
 		opt := EncodeOptions{Mode: mode, Meta: info.Meta, SignificantBits: info.SignificantBits}
-		if mode == ModePublished && checkPublished(info.Shape) != nil {
+		if mode == ModePublished && checkPublished(info.Shape) != nil || mode == ModeLabels && checkLabels(info.Shape) != nil {
 			continue
 		}
 		again, _ := mustDecode(t, checkRoundTrip(t, img, opt))
@@ -119,21 +119,41 @@ func FuzzReadPublished(f *testing.F) {
 	})
 }
 
-// FuzzEncode encodes any samples of any shape.
+// splitPatches makes n patches of data, of about one size each.
+func splitPatches(data []byte, n int) [][]byte {
+	data = appendPadding(bytes.Clone(data), 0)
+	patches := make([][]byte, n)
+	for k := range patches {
+		size := len(data) / (n - k) &^ 3
+		patches[k], data = data[:size], data[size:]
+	}
+	return patches
+}
+
+// FuzzEncode encodes any samples of any shape in any mode of version 2.
 func FuzzEncode(f *testing.F) {
-	f.Add(uint8(3), uint8(5), uint8(2), []byte("some samples"))
-	f.Add(uint8(129), uint8(0), uint8(9), []byte{0, 1, 2, 255})
-	f.Add(uint8(7), uint8(70), uint8(7), bytes.Repeat([]byte{1, 200, 3}, 300))
-	f.Add(uint8(63), uint8(63), uint8(2), bytes.Repeat([]byte("gradients "), 900))
+	modes := []Mode{ModeFast, ModeDense, ModeLabels, ModeAuto}
+	for i := range uint8(len(modes)) {
+		f.Add(uint8(3), uint8(5), 2+12*i, []byte("some samples"))
+		f.Add(uint8(129), uint8(0), 9+60*i, []byte{0, 1, 2, 255})
+		f.Add(uint8(7), uint8(70), 7+12*i, bytes.Repeat([]byte{1, 200, 3}, 300))
+		f.Add(uint8(63), uint8(63), 2+60*i, bytes.Repeat([]byte("gradients "), 900))
+		f.Add(uint8(40), uint8(70), 12*i, bytes.Repeat([]byte{5, 5, 5, 5, 9, 9}, 400))
+	}
 	f.Fuzz(func(t *testing.T, height, width, kind uint8, samples []byte) {
-		s := shapeOf(1+int(height), 1+int(width), 1+int(kind)%4, sampleTypes[int(kind)/4%3])
+		k := int(kind)
+		s := shapeOf(1+int(height)%140, 1+int(width)%140, 1+k%4, sampleTypes[k/4%3])
 		img := raster.Image{Shape: s, Pix: make([]byte, s.Bytes())}
 		for i := range img.Pix { // what is given, repeated with a drift
 			if len(samples) > 0 {
 				img.Pix[i] = samples[i%len(samples)] + byte(i/len(samples))
 			}
 		}
-		file := checkRoundTrip(t, img, EncodeOptions{Workers: 1 + int(kind)%3})
+		opt := EncodeOptions{Mode: modes[k/12%len(modes)], Workers: 1 + k%3, Effort: 1 + k/48%MaxEffort}
+		if opt.Mode == ModeLabels && checkLabels(s) != nil {
+			opt.Mode = ModeDense
+		}
+		file := checkRoundTrip(t, img, opt)
 		checkGrowth(t, s, len(file))
 		if !bytes.Equal(slowDecode(file), img.Pix) {
 			t.Errorf("%v: the specification gives other samples", s)

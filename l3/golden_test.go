@@ -56,7 +56,7 @@ func TestGolden(t *testing.T) {
 		}
 		codings[info.Coding]++
 	}
-	for _, c := range []Coding{Raw, Fast8, Dense8, Fast16, Dense16, Published} {
+	for _, c := range []Coding{Raw, Fast8, Dense8, Fast16, Dense16, Labels, Published} {
 		if codings[c] == 0 {
 			t.Errorf("no golden file of the %v coding", c)
 		}

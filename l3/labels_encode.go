@@ -108,13 +108,10 @@ func (e *labelsEncoder) appendPatch(b []byte, _ int, r region) ([]byte, uint32) 
 		return appendConstant(b, e.img, r), kindConstant
 	}
 	e.analyse(r)
-	start := len(b)
-	if len(e.exceptions) <= exceptionBytes*math.MaxUint16 {
-		if b = e.appendCoded(b, r); len(b)-start < padded(regionBytes(r, e.img.Shape)) {
-			return b, kindCoded
-		}
+	if len(e.exceptions) > exceptionBytes*math.MaxUint16 {
+		return appendRaw(b, e.img, r), kindRaw
 	}
-	return appendRaw(b[:start], e.img, r), kindRaw
+	return orRaw(e.appendCoded(b, r), len(b), e.img, r)
 }
 
 // analyse finds the coded pixels and the exceptions of a patch.

@@ -238,19 +238,12 @@ func randomLabelForm(rng *rand.Rand) labelForm {
 // file returns a file whose coded patches are the given bytes.
 func (f labelForm) file(t testing.TB, s raster.Shape, patches [][]byte) []byte {
 	t.Helper()
-	d := &draft{coding: Labels, logEdge: f.logEdge, logStreams: f.logStreams, patches: patches}
+	d := &draft{coding: Labels, logEdge: f.logEdge, logStreams: f.logStreams}
 	if f.section != nil {
 		d.tableSet = tableSetOwn
 		d.sections = appendSection(nil, sectionTables, sectionCritical, f.section)
 	}
-	for _, patch := range patches {
-		d.table = append(d.table, tableEntry{length: len(patch), kind: kindCoded, crc: checksum(patch)})
-	}
-	file, err := d.assemble(raster.Image{Shape: s}, EncodeOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return file
+	return assembleCoded(t, d, s, patches)
 }
 
 // decoder returns the plain decoder.

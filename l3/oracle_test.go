@@ -380,15 +380,31 @@ func randomFile(t testing.TB, rng *rand.Rand, s raster.Shape, logEdge int) (file
 		f.coding, d = Fast16, &depth16
 	}
 	g := newGrid(s, logEdge)
-	for i := range g.patches() {
-		patch := randomPatch(rng, g.region(i), s.Channels, d)
-		f.table = append(f.table, tableEntry{length: len(patch), kind: kindCoded, crc: checksum(patch)})
-		f.patches = append(f.patches, patch)
+	patches := make([][]byte, g.patches())
+	for i := range patches {
+		patches[i] = randomPatch(rng, g.region(i), s.Channels, d)
 	}
-	file, err := f.assemble(raster.Image{Shape: s, Pix: nil}, EncodeOptions{})
+	return goodFile(assembleCoded(t, f, s, patches))
+}
+
+// assembleCoded returns the file of a draft all of whose patches are coded, and are
+// the given bytes. The checksums agree with them, but for that of the samples.
+func assembleCoded(t testing.TB, f *draft, s raster.Shape, patches [][]byte) []byte {
+	t.Helper()
+	for _, patch := range patches {
+		f.table = append(f.table, tableEntry{length: len(patch), kind: kindCoded, crc: checksum(patch)})
+	}
+	f.patches = patches
+	file, err := f.assemble(raster.Image{Shape: s}, EncodeOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
+	return file
+}
+
+// goodFile returns a file with the checksum of the samples that it has by the
+// specification, and these.
+func goodFile(file []byte) (repaired, pix []byte) {
 	pix = slowDecode(file)
 	return repairSamples(file, pix), pix
 }

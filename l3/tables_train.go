@@ -35,7 +35,7 @@ func TrainTables(coding Coding, images []raster.Image, workers int) ([]byte, err
 			e := newDense8Encoder(img, opt, dense8LogEdge(img.Shape), dense8Searches[MaxEffort])
 			total.add(e.pass(newDense8Code(set), 1))
 		}
-		set = trainedDense8Set(&total)
+		set = trainedSet(total.values, &total.ids, &dense8Shape)
 	}
 	return set.appendTo(nil), nil
 }
@@ -54,29 +54,30 @@ func guessedDense8Set() *tableSet {
 			}
 		}
 	}
-	return trainedDense8Set(&count)
+	return trainedSet(count.values, &count.ids, &dense8Shape)
 }
 
-// trainedDense8Set makes a set in which every symbol can be coded.
-func trainedDense8Set(count *dense8Count) *tableSet {
+// trainedSet makes a set in which every symbol can be coded. It changes the counts
+// of values, by context, and of ids.
+func trainedSet(values [][maxTokens]uint32, ids *[maxTokens]uint32, shape *tableShape) *tableSet {
 	// Alpha is too rare to train with. It has the tables of plane 0.
-	alpha := contextClass(3, false) * levels8
-	copy(count.values[alpha:], count.values[:2*levels8])
-	for context := range count.values {
+	perPlane := shape.contexts() / raster.MaxChannels
+	copy(values[3*perPlane:], values[:perPlane])
+	for context := range values {
 		// A context of which nothing is known, but for its class, gets what
 		// occurs at the level below, one symbol of it.
-		if level := context % levels8; level > 0 {
-			for token, n := range count.values[context-1] {
-				count.values[context][token] += min(n, 1)
+		if context%shape.levels > 0 {
+			for token, n := range values[context-1] {
+				values[context][token] += min(n, 1)
 			}
 		}
 	}
-	for token := range count.ids[:maxIDTokens] {
-		count.ids[token]++
+	for token := range ids[:maxIDTokens] {
+		ids[token]++
 	}
-	set := clusterTables(count.values, &count.ids, &dense8Shape)
+	set := clusterTables(values, ids, shape)
 	for table := range set.frequencies[:set.count] {
-		fillFrequencies(set.frequencies[table][:dense8Shape.tokens])
+		fillFrequencies(set.frequencies[table][:shape.tokens])
 	}
 	return set
 }

@@ -4,26 +4,26 @@
 // package l3 is the specification of what stands here. A patch in which anything
 // is wrong is left to it, so there are no error messages here.
 
+#define LANE_BITS 16
+
 #include "dense16.h"
 #include "dense16_pixels.h"
 
 // D16_MAX_PATCH is the size from which a patch is left to the plain decoder:
 // encoders store such a patch as it is. (Its words may go on for longer than
 // its samples.)
-enum { D16_MAX_PATCH = D16_MAX_EDGE * D16_MAX_EDGE * D16_MAX_CHANNELS * 2 };
+enum { D16_MAX_PATCH = MAX_EDGE * MAX_EDGE * MAX_CHANNELS * 2 };
 
-// The transforms that are allowed: all below the first number, by channels, but in
-// images with a hole value only the second one.
-static const uint8_t d16_transform_limits[D16_MAX_CHANNELS + 1] = {0, 1, 4, 32, 32};
-static const uint8_t d16_plain_transforms[D16_MAX_CHANNELS + 1] = {0, 0, 1, 5, 5};
+// The transforms of images with a hole value, by channels.
+static const uint8_t d16_plain_transforms[MAX_CHANNELS + 1] = {0, 0, 1, 5, 5};
 
 // A d16_scratch is what decoding needs, about 160 KiB of the C stack.
 struct d16_scratch {
 	struct d16_coder coder;
 	struct d16_phase phase;
-	struct d16_plane planes[D16_MAX_CHANNELS];
-	struct d16_line lines[D16_MAX_CHANNELS];
-	uint16_t ids[D16_MAX_EDGE * D16_MAX_CHANNELS + D16_MAX_LANES];
+	struct d16_plane planes[MAX_CHANNELS];
+	_Alignas(32) uint8_t pixels[MAX_STRIPS * STRIP_BYTES]; // a row that is not as wide as its strips
+	uint16_t ids[MAX_EDGE * MAX_CHANNELS + D16_MAX_LANES];
 	uint8_t tail[D16_MAX_PATCH + D16_READ_AHEAD]; // a copy of the file's last patch
 };
 
@@ -47,14 +47,14 @@ INLINE void d16_next_row(struct d16_scratch *s, const uint8_t *tables, int plane
 	d16_decode_phase(&s->coder, &s->phase, map, pairs, renormalise, holes, whole);
 	switch (id & 7) {
 #define CASE(id) case id: d16_even_samples(p, s->phase.values, y, id, pairs); break
-	CASE(D16_ABOVE);
-	CASE(D16_EVEN_WEIGHTED);
-	CASE(D16_EVEN_BETWEEN);
-	CASE(D16_LEFT);
-	CASE(D16_GRADIENT);
-	CASE(D16_HALF_GRADIENT);
-	CASE(D16_TREND);
-	CASE(D16_THREE_QUARTER);
+	CASE(EVEN_ABOVE);
+	CASE(EVEN_WEIGHTED);
+	CASE(EVEN_BETWEEN);
+	CASE(EVEN_LEFT);
+	CASE(EVEN_GRADIENT);
+	CASE(EVEN_HALF_GRADIENT);
+	CASE(EVEN_TREND);
+	CASE(EVEN_THREE_QUARTER);
 #undef CASE
 	}
 	if (holes) {
@@ -67,10 +67,10 @@ INLINE void d16_next_row(struct d16_scratch *s, const uint8_t *tables, int plane
 	d16_decode_phase(&s->coder, &s->phase, map, width / 2, renormalise, holes, whole);
 	switch (id >> 3 & 3) {
 #define CASE(id) case id: d16_odd_samples(p, s->phase.values, y, id, pairs); break
-	CASE(D16_ODD_BETWEEN);
-	CASE(D16_HALF_CURVE);
-	CASE(D16_CURVE);
-	CASE(D16_ODD_WEIGHTED);
+	CASE(ODD_BETWEEN);
+	CASE(ODD_HALF_CURVE);
+	CASE(ODD_CURVE);
+	CASE(ODD_WEIGHTED);
 #undef CASE
 	}
 	if (holes) {
@@ -95,8 +95,10 @@ INLINE int d16_decode_rows(struct d16_scratch *s, uint16_t *dst, int64_t row_byt
 			if (s->coder.words > p->end)
 				return 0;
 		}
-		uint16_t *to = (uint16_t *)((uint8_t *)dst + y * row_bytes);
-		if (!d16_put_row(to, s->lines, s->planes, y, p->width, channels, p->transform, image, ranks))
+		uint8_t *to = (uint8_t *)dst + y * row_bytes;
+		// A whole patch has one channel.
+		if (!(whole ? d16_put_row(to, s->pixels, s->planes, y, p->width, 1, p->transform, image, ranks)
+			    : d16_row_putters[channels](to, s->pixels, s->planes, y, p->width, p->transform, image, ranks)))
 			return 0;
 	}
 	return p->end - s->coder.words <= 2;
@@ -127,7 +129,7 @@ INLINE int d16_begin(struct d16_scratch *s, struct d16_patch *p, const struct l3
 		return 0;
 	p->transform = from[0];
 	unsigned constants = from[1] & 15, free_rows = from[1] >> 4;
-	if (p->transform >= d16_transform_limits[channels] || constants >> channels != 0 ||
+	if (p->transform >= transform_limits[channels] || constants >> channels != 0 ||
 	    (image->hole >= 0 && p->transform != d16_plain_transforms[channels]))
 		return 0;
 	p->rows = 0;
@@ -163,7 +165,7 @@ AVX2_TARGET static int d16_decode_patch(struct d16_scratch *s, uint16_t *dst, in
 
 // l3_avx2_dense16 decodes patches of an image, until one is wrong, and returns how many
 // it has decoded. It relies on each patch lying within the file, on its pixels lying
-// within dst, on both edges being 1 to D16_MAX_EDGE and on lanes being D16_VECTOR or more, or as
+// within dst, on both edges being 1 to MAX_EDGE and on lanes being D16_VECTOR or more, or as
 // many as pairs of columns; nothing in the file makes it read or write elsewhere.
 int l3_avx2_dense16(uint16_t *dst, int64_t row_bytes, const struct l3_dense16 *image, const uint32_t *slots,
 		    const uint8_t *tables, const uint16_t *ranks, const uint8_t *file, int64_t file_bytes,

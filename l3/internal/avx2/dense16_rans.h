@@ -8,9 +8,7 @@
 
 // Sizes of the coding, as in dense16.go and rans.go of package l3.
 enum {
-	D16_MAX_EDGE = 128,
-	D16_MAX_PAIRS = D16_MAX_EDGE / 2,
-	D16_MAX_CHANNELS = 4,
+	D16_MAX_PAIRS = MAX_EDGE / 2,
 	D16_TABLE_BITS = 10,
 	D16_ID_TABLE = 15,
 	D16_LEVELS = 32,

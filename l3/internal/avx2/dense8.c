@@ -8,6 +8,7 @@
 #include "checksum.h"
 #include "dense8_contexts.h"
 #include "dense8_streams.h"
+#include "foresight.h"
 #include "pixels.h"
 #include "predict.h"
 #include "vector.h"
@@ -20,9 +21,6 @@ enum { MAX_IDS = MAX_EDGE * MAX_CHANNELS };
 // MAX_PATCH is more than any patch can take that is not wrong: prelude, states, a
 // word for each predictor and each sample, padding.
 enum { MAX_PATCH = 16 + 4 * LANES + 2 * MAX_IDS * (1 + MAX_EDGE) };
-
-// transform_limits are one more than the largest transform, by channels.
-static const uint8_t transform_limits[MAX_CHANNELS + 1] = {0, 1, 4, 32, 32};
 
 // SUMMED_ROWS are decoded before their pixels are summed: what has just been
 // stored cannot be loaded in other pieces until it has reached the cache.
@@ -45,7 +43,7 @@ struct dense_patch {
 	int plane_rows;   // of planes that are not constant
 	int renormalised; // the first so many of them
 	uint8_t transform;
-	const uint8_t *next_pixels, *next_coded; // of the patch after this one
+	struct foresight next;
 	lanes last[MAX_STRIPS];      // all bits of the last lane
 	lanes odd_lanes[MAX_STRIPS]; // all bits of those lanes that have an odd column
 };
@@ -199,16 +197,6 @@ INLINE void write_row(struct scratch *s, const struct dense_patch *p, uint8_t *t
 		memcpy(to, pixels, (size_t)(p->width * p->channels));
 }
 
-// foresee_row asks for memory that the next patch will need, as fast.h does.
-INLINE void foresee_row(const struct dense_patch *p, int y, int64_t row_bytes)
-{
-	enum { LINE = 64, CODED_BYTES = 2 * LINE };
-	for (int x = 0; x < p->width * p->channels; x += LINE)
-		_mm_prefetch((const char *)p->next_pixels + y * row_bytes + x, _MM_HINT_T1);
-	for (int x = 0; x < CODED_BYTES; x += LINE)
-		_mm_prefetch((const char *)p->next_coded + y * CODED_BYTES + x, _MM_HINT_T1);
-}
-
 // decode_rows decodes a patch that is open, and moves the sums of its rows on. It
 // returns 0 if words run out or are left over. Its callers give strips as a
 // constant.
@@ -216,6 +204,7 @@ INLINE int decode_rows(struct scratch *s, const struct dense_patch *p, uint8_t *
 		       int strips)
 {
 	int next = 0, summed = 0;
+	struct foresight foresight = p->next;
 	for (int y = 0; y < p->height; y++) {
 		for (int i = 0; i < p->channels; i++) {
 			if (s->planes[i].constant)
@@ -229,7 +218,7 @@ INLINE int decode_rows(struct scratch *s, const struct dense_patch *p, uint8_t *
 			next++;
 		}
 		write_row(s, p, to + y * row_bytes, strips);
-		foresee_row(p, y, row_bytes);
+		foresee_row(&foresight, row_bytes, p->width * p->channels);
 		if (y + 1 - summed == SUMMED_ROWS || y + 1 == p->height) {
 			crc_append_rows(sums + summed, to + summed * row_bytes, row_bytes, y + 1 - summed,
 					(size_t)(p->width * p->channels));
@@ -283,8 +272,7 @@ AVX2_TARGET static int decode_patch(struct scratch *s, const struct image *m, co
 		.tables = m->coding->tables,
 		.width = at->width,
 		.height = at->height,
-		.next_pixels = m->pixels + next->at,
-		.next_coded = m->file + next->start,
+		.next = {m->pixels + next->at, m->file + next->start},
 		.channels = m->channels,
 		.strips = at->width <= STRIP ? 1 : 2,
 	};

@@ -8,6 +8,7 @@
 
 #include "avx2.h"
 #include "checksum.h"
+#include "foresight.h"
 #include "pixels.h"
 #include "predict.h"
 #include "residuals.h"
@@ -19,9 +20,6 @@ enum { PRELUDE = 2 };
 // MAX_PATCH is more than any patch can take that is not wrong: prelude, headers
 // of each row, all samples, padding.
 enum { MAX_PATCH = 32 + MAX_EDGE * MAX_CHANNELS * (16 + MAX_EDGE * LANE_BYTES) };
-
-// transform_limits are one more than the largest transform, by channels.
-static const uint8_t transform_limits[MAX_CHANNELS + 1] = {0, 1, 4, 32, 32};
 
 // An image is what patches are decoded from and into.
 struct image {
@@ -79,20 +77,6 @@ INLINE int open_patch(struct scratch *s, const uint8_t *from, int64_t size, int 
 	return first <= size;
 }
 
-// put_values writes the values of n ranks. It returns 0 if one is not in the map.
-INLINE int put_values(uint8_t *to, const uint8_t *from, size_t n, const struct image *m)
-{
-	unsigned wrong = 0;
-	for (size_t i = 0; i < n; i++) {
-		uint16_t rank, value;
-		memcpy(&rank, from + 2 * i, sizeof rank);
-		wrong |= rank >= m->rank_count;
-		value = m->ranks[rank] ^ m->flip;
-		memcpy(to + 2 * i, &value, sizeof value);
-	}
-	return !wrong;
-}
-
 // write_row writes the pixels of a row whose planes are decoded. It returns 0 if
 // a rank is not in the map.
 INLINE int write_row(struct scratch *s, uint8_t *to, const struct image *m, int channels, int planes, int width, int strips)
@@ -122,28 +106,9 @@ INLINE int write_row(struct scratch *s, uint8_t *to, const struct image *m, int 
 	if (direct)
 		return 1;
 	if (LANE_BITS == 16 && m->ranks != NULL)
-		return put_values(to, pixels, row_bytes / 2, m);
+		return put_values(to, pixels, row_bytes / 2, m->ranks, m->rank_count, (uint16_t)m->flip);
 	memcpy(to, pixels, row_bytes);
 	return 1;
-}
-
-// A foresight is the memory that the patch after this one will need. Asking for
-// it row by row hides how long it takes to come: rows of a patch are too short
-// and too far apart for a processor to foresee, and all at once would be more
-// than it can wait for.
-struct foresight {
-	const uint8_t *pixels, *coded;
-};
-
-INLINE void foresee_row(struct foresight *f, int64_t row_bytes, int bytes)
-{
-	enum { LINE = 64, CODED_BYTES = 2 * LINE };
-	for (int x = 0; x < bytes; x += LINE)
-		_mm_prefetch((const char *)f->pixels + x, _MM_HINT_T1);
-	for (int x = 0; x < CODED_BYTES; x += LINE)
-		_mm_prefetch((const char *)f->coded + x, _MM_HINT_T1);
-	f->pixels += row_bytes;
-	f->coded += CODED_BYTES;
 }
 
 // decode_rows decodes a patch that is open.

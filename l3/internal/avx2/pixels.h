@@ -13,6 +13,9 @@ struct shares {
 static const struct shares plane1_shares[4] = {{8, 0}, {0, 0}, {4, 0}, {6, 0}};
 static const struct shares plane2_shares[8] = {{8, 0}, {0, 0}, {4, 4}, {4, 0}, {6, 0}, {2, 6}, {0, 8}, {6, 2}};
 
+// transform_limits are one more than the largest transform, by channels.
+static const uint8_t transform_limits[MAX_CHANNELS + 1] = {0, 1, 4, 32, 32};
+
 // A phase is the even or the odd columns of one strip of a row: of all planes,
 // then of all channels.
 struct phase {
@@ -163,6 +166,22 @@ INLINE void put_strip(uint8_t *to, const struct phase *even, const struct phase 
 		put_columns(to + 192, weave_two(high01.high, high23.high));
 	}
 	}
+}
+
+// put_values writes the values of n ranks of 16 bits, xored with flip. ranks has
+// 65,536 values, the first rank_count of which are in the map. It returns 0 if one
+// of the ranks is not.
+INLINE int put_values(uint8_t *to, const uint8_t *from, size_t n, const uint16_t *ranks, int rank_count, uint16_t flip)
+{
+	unsigned wrong = 0;
+	for (size_t i = 0; i < n; i++) {
+		uint16_t rank, value;
+		memcpy(&rank, from + 2 * i, sizeof rank);
+		wrong |= rank >= rank_count;
+		value = ranks[rank] ^ flip;
+		memcpy(to + 2 * i, &value, sizeof value);
+	}
+	return !wrong;
 }
 
 #endif

@@ -79,7 +79,11 @@ INLINE lanes xor(lanes x, lanes y) { return _mm256_xor_si256(x, y); }
 INLINE lanes choose(lanes x, lanes y, lanes mask) { return _mm256_blendv_epi8(x, y, mask); }
 
 // half is x >> 1 in each lane.
-INLINE lanes half(lanes x) { return and(_mm256_srli_epi16(x, 1), every(ALL_BITS >> 1)); }
+INLINE lanes half(lanes x)
+{
+	lanes shifted = _mm256_srli_epi16(x, 1);
+	return LANE_BITS == 16 ? shifted : and(shifted, every(ALL_BITS >> 1));
+}
 
 // from_left moves each lane up by one, into the first comes the last one of
 // before. from_right moves each lane down by one, into the last comes the first
