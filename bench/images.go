@@ -13,6 +13,7 @@ import (
 	"sort"
 
 	"prismfs/internal/imagefile"
+	"prismfs/l3"
 	"prismfs/raster"
 )
 
@@ -53,28 +54,34 @@ func (s *sourceImage) rawFile() (string, error) {
 	return s.raw, nil
 }
 
+// findings are what a folder holds beside what is measured.
+type findings struct {
+	paths   []string // of all images, known by content, relative to the folder
+	skipped []Problem
+	l3Files int
+}
+
 // collect decodes images of a folder, up to a number of them and to
 // maxSampleBytes, in the order of their paths. Where there are more, those
 // taken are spread evenly.
-func collect(ctx context.Context, dir string, most int) (images []*sourceImage, skipped []Problem, err error) {
+func collect(ctx context.Context, dir string, most int) (images []*sourceImage, found *findings, err error) {
 	if dir, err = filepath.EvalSymlinks(dir); err != nil {
 		return nil, nil, err
 	}
-	paths, skipped, err := imagePaths(ctx, dir)
-	if err != nil {
+	if found, err = search(ctx, dir); err != nil {
 		return nil, nil, err
 	}
 	budget := int64(maxSampleBytes)
-	for _, i := range spread(len(paths)) {
+	for _, i := range spread(len(found.paths)) {
 		if err := ctx.Err(); err != nil {
 			return nil, nil, err
 		}
 		if len(images) == most || budget <= 0 {
 			break
 		}
-		image, err := readImage(dir, paths[i])
+		image, err := readImage(dir, found.paths[i])
 		if err != nil {
-			skipped = append(skipped, Problem{Subject: paths[i], Reason: reasonOf(err)})
+			found.skipped = append(found.skipped, Problem{Subject: found.paths[i], Reason: reasonOf(err)})
 			continue
 		}
 		if image.Bytes() > budget {
@@ -84,44 +91,57 @@ func collect(ctx context.Context, dir string, most int) (images []*sourceImage, 
 		images = append(images, image)
 	}
 	sort.Slice(images, func(i, j int) bool { return images[i].path < images[j].path })
-	return images, skipped, nil
+	return images, found, nil
 }
 
-// imagePaths returns the paths of all images, known by content, below dir, and
-// the folders that cannot be entered.
-func imagePaths(ctx context.Context, dir string) (paths []string, skipped []Problem, err error) {
+// search looks for images and L3 files below dir, and notes the folders that
+// cannot be entered.
+func search(ctx context.Context, dir string) (*findings, error) {
 	if _, err := os.ReadDir(dir); err != nil {
-		return nil, nil, err
+		return nil, err
 	}
-	err = filepath.WalkDir(dir, func(path string, e fs.DirEntry, err error) error {
+	var found findings
+	err := filepath.WalkDir(dir, func(path string, e fs.DirEntry, err error) error {
 		if ctx.Err() != nil {
 			return ctx.Err()
 		}
 		relative, _ := filepath.Rel(dir, path) // it is below dir
 		switch {
 		case err != nil:
-			skipped = append(skipped, Problem{Subject: relative, Reason: reasonOf(err)})
-		case e.Type().IsRegular() && isImage(path):
-			paths = append(paths, relative)
+			found.skipped = append(found.skipped, Problem{Subject: relative, Reason: reasonOf(err)})
+		case e.Type().IsRegular():
+			found.judge(path, relative)
 		}
 		return nil
 	})
-	return paths, skipped, err
+	return &found, err
 }
 
-func isImage(path string) bool {
+// judge notes a file that is an image or an L3 file, by its first bytes.
+func (f *findings) judge(path, relative string) {
+	prefix, err := readPrefix(path)
+	if err != nil {
+		return
+	}
+	if l3.IsL3(prefix) {
+		f.l3Files++
+	} else if _, ok := imagefile.Sniff(prefix); ok {
+		f.paths = append(f.paths, relative)
+	}
+}
+
+func readPrefix(path string) ([]byte, error) {
 	f, err := os.Open(path)
 	if err != nil {
-		return false
+		return nil, err
 	}
 	defer f.Close()
 	prefix := make([]byte, imagefile.SniffBytes)
 	n, err := f.ReadAt(prefix, 0)
 	if err != nil && !errors.Is(err, io.EOF) {
-		return false
+		return nil, err
 	}
-	_, ok := imagefile.Sniff(prefix[:n])
-	return ok
+	return prefix[:n], nil
 }
 
 // spread returns the numbers below n in an order of which every beginning is

@@ -26,7 +26,7 @@ const (
 	webpFormat = "webp"
 )
 
-// pythonVariable names another Python than those of PATH.
+// pythonVariable names the Python to take instead of those of PATH.
 const pythonVariable = "PYTHON"
 
 // pillow is a Python process that runs pillow.py.
@@ -39,8 +39,13 @@ type pillow struct {
 	out     *bufio.Reader
 }
 
-// startPillow starts the first Python that has Pillow.
+// startPillow starts the Python that PYTHON names, and no other: a comparison
+// with another Pillow than the one asked for would mislead. Without PYTHON it
+// starts the first one of PATH that has Pillow.
 func startPillow(ctx context.Context, jobs int) (*pillow, error) {
+	if named := os.Getenv(pythonVariable); named != "" {
+		return startNamed(ctx, named, jobs)
+	}
 	candidates := pythons()
 	if len(candidates) == 0 {
 		return nil, errors.New("there is no python3 in PATH")
@@ -58,15 +63,22 @@ func startPillow(ctx context.Context, jobs int) (*pillow, error) {
 	return nil, failure
 }
 
-// pythons returns the interpreters to try: the one that PYTHON names, and
-// python3 of every folder of PATH, since not each has Pillow.
+// startNamed starts the Python that PYTHON names.
+func startNamed(ctx context.Context, named string, jobs int) (*pillow, error) {
+	path, err := exec.LookPath(named)
+	if err != nil {
+		return nil, fmt.Errorf("%s=%s cannot be run: %w", pythonVariable, named, err)
+	}
+	p, err := startPython(ctx, path, jobs)
+	if err != nil {
+		return nil, fmt.Errorf("%s=%s has no Pillow that works: %w", pythonVariable, named, err)
+	}
+	return p, nil
+}
+
+// pythons returns python3 of every folder of PATH, since not each has Pillow.
 func pythons() []string {
 	var found []string
-	if named := os.Getenv(pythonVariable); named != "" {
-		if path, err := exec.LookPath(named); err == nil {
-			found = append(found, path)
-		}
-	}
 	for _, dir := range filepath.SplitList(os.Getenv("PATH")) {
 		path := filepath.Join(dir, "python3")
 		if info, err := os.Stat(path); filepath.IsAbs(dir) && err == nil && info.Mode().IsRegular() && info.Mode()&0o111 != 0 {

@@ -26,8 +26,9 @@ type Report struct {
 	Programs    []string `json:"programs"` // with versions
 	// Codecs are ordered as they were measured, PNG first where it is there.
 	Codecs  []Result  `json:"codecs"`
-	Absent  []Problem `json:"absent"`  // codecs that could not be measured, and why
-	Skipped []Problem `json:"skipped"` // images that could not be read, and why
+	Absent  []Problem `json:"absent"`   // codecs that could not be measured, and why
+	Skipped []Problem `json:"skipped"`  // images that could not be read, and why
+	L3Files int       `json:"l3_files"` // in the folder, which are not measured
 	// Failed are images, or all of them at once, by codecs that cannot do them;
 	// the first MostFailed of them.
 	Failed     []Problem `json:"failed"`
@@ -80,13 +81,14 @@ type File struct {
 	Decode      map[string]float64 `json:"decode_mb_per_s"` // by codec, on one core
 }
 
-func newReport(dir string, opt Options, images []*sourceImage, skipped []Problem) *Report {
+func newReport(dir string, opt Options, images []*sourceImage, found *findings) *Report {
 	r := &Report{
 		Folder: dir, Images: len(images), Rounds: opt.Rounds, Effort: opt.Effort,
 		Processors: opt.Jobs, Processor: processorName(), Load: load(), L3Decoder: l3.NewDecoder(l3.Limits{}).Backend(),
 		Programs: []string{runtime.Version()}, Codecs: []Result{}, Absent: []Problem{}, Skipped: []Problem{}, Failed: []Problem{},
 	}
-	r.Skipped = append(r.Skipped, skipped...)
+	r.Skipped = append(r.Skipped, found.skipped...)
+	r.L3Files = found.l3Files
 	for _, image := range images {
 		r.SampleBytes += image.Bytes()
 	}
@@ -274,6 +276,24 @@ func Title(codec string) string {
 		return "JPEG XL, effort " + jpegXLEffort
 	}
 	return fmt.Sprintf("L3 %s", codec)
+}
+
+// NotMeasured says that L3 files of the folder were not, "" where there are none.
+func (r *Report) NotMeasured() string { return notMeasured(r.L3Files) }
+
+func notMeasured(l3Files int) string {
+	if l3Files == 0 {
+		return ""
+	}
+	return fmt.Sprintf("not measured: %d L3 files; give the folder of their source images", l3Files)
+}
+
+// l3Instead goes on in an error.
+func l3Instead(l3Files int) string {
+	if l3Files == 0 {
+		return ""
+	}
+	return "; " + notMeasured(l3Files)
 }
 
 // IsL3 tells whether a codec is a coding of L3.

@@ -62,12 +62,12 @@ var errInexact = errors.New("the samples do not come out unchanged")
 // with one image, or with a program other than this one, is in the report.
 func Run(ctx context.Context, dir string, opt Options) (*Report, error) {
 	opt = opt.withDefaults()
-	images, skipped, err := collect(ctx, dir, opt.Images)
+	images, found, err := collect(ctx, dir, opt.Images)
 	if err != nil {
 		return nil, err
 	}
 	if len(images) == 0 {
-		return nil, fmt.Errorf("%w in %s%s", ErrNoImages, dir, firstReason(skipped))
+		return nil, fmt.Errorf("%w in %s%s%s", ErrNoImages, dir, firstReason(found.skipped), l3Instead(found.l3Files))
 	}
 	scratch, err := os.MkdirTemp("", "prismfs-bench-")
 	if err != nil {
@@ -77,7 +77,7 @@ func Run(ctx context.Context, dir string, opt Options) (*Report, error) {
 	for i, image := range images {
 		image.scratch = filepath.Join(scratch, fmt.Sprint(i))
 	}
-	report := newReport(dir, opt, images, skipped)
+	report := newReport(dir, opt, images, found)
 	codecs, closeAll := report.available(ctx, opt)
 	defer closeAll()
 	b := &benchmark{opt: opt, images: images, codecs: codecs, report: report}
@@ -109,7 +109,7 @@ func (r *Report) available(ctx context.Context, opt Options) ([]codec, func()) {
 	var codecs []codec
 	end := func() {}
 	if pillow, err := startPillow(ctx, opt.Jobs); err != nil {
-		r.absent("PNG and WebP", err)
+		r.absent("PNG, WebP", err)
 	} else {
 		end = pillow.close
 		r.Programs = append(r.Programs, pillow.version)

@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"image"
 	"image/png"
 	"math"
@@ -52,7 +53,7 @@ func grey16(width, height int) image.Image {
 
 // int16NPY is an array of signed samples.
 func int16NPY(height, width int) []byte {
-	header := "{'descr': '<i2', 'fortran_order': False, 'shape': (4, 6), }"
+	header := fmt.Sprintf("{'descr': '<i2', 'fortran_order': False, 'shape': (%d, %d), }", height, width)
 	header += strings.Repeat(" ", 117-len(header)) + "\n"
 	return append([]byte("\x93NUMPY\x01\x00\x76\x00"+header), bytes.Repeat([]byte{7, 255}, height*width)...)
 }
@@ -74,7 +75,7 @@ func folder(t *testing.T) string {
 			write(t, filepath.Join(dir, "cut.png"), b.Bytes()[:b.Len()/2])
 		}
 	}
-	write(t, filepath.Join(dir, "signed.npy"), int16NPY(4, 6))
+	write(t, filepath.Join(dir, "signed.npy"), int16NPY(200, 300))
 	write(t, filepath.Join(dir, "notes.txt"), []byte("notes"))
 	return dir
 }
@@ -172,7 +173,7 @@ func TestRunWithoutOtherPrograms(t *testing.T) {
 	if len(r.Skipped) != 1 || r.Skipped[0].Subject != "cut.png" || r.Skipped[0].Reason == "" {
 		t.Errorf("skipped: %+v", r.Skipped)
 	}
-	if len(r.Absent) != 2 || r.Absent[0].Subject != "PNG and WebP" || r.Absent[1].Subject != "JPEG XL" ||
+	if len(r.Absent) != 2 || r.Absent[0].Subject != "PNG, WebP" || r.Absent[1].Subject != "JPEG XL" ||
 		!strings.Contains(r.Absent[0].Reason, "no python3") || !strings.Contains(r.Absent[1].Reason, "cjxl") {
 		t.Errorf("absent: %+v", r.Absent)
 	}
@@ -259,6 +260,61 @@ func TestProgramsThatDoNotWork(t *testing.T) {
 				t.Errorf("failed: %+v", r.Failed)
 			}
 		})
+	}
+}
+
+// PYTHON decides: where it cannot be used, no other Python is.
+func TestNamedPython(t *testing.T) {
+	const works = "#!/bin/sh\necho '{\"version\": \"1\"}'\nread line\n"
+	dir := withoutPrograms(t)
+	write(t, filepath.Join(dir, "python3"), []byte(works))
+	write(t, filepath.Join(dir, "other"), []byte(works))
+	bare := filepath.Join(t.TempDir(), "bare")
+	write(t, bare, []byte("#!/bin/sh\necho '{\"error\": \"No module named PIL\"}'\n"))
+	for named, part := range map[string]string{
+		bare:         "PYTHON=" + bare + " has no Pillow that works: No module named PIL",
+		"/bin/false": "PYTHON=/bin/false has no Pillow that works: ",
+		"/no/python": "PYTHON=/no/python cannot be run: ",
+		"pythonless": "PYTHON=pythonless cannot be run: ",
+	} {
+		t.Setenv(pythonVariable, named)
+		r := measure(t, folder(t), Options{Rounds: 1, Images: 1})
+		if len(r.Absent) == 0 || r.Absent[0].Subject != "PNG, WebP" || !strings.Contains(r.Absent[0].Reason, part) {
+			t.Errorf("%s: absent %+v", named, r.Absent)
+		}
+	}
+	for _, named := range []string{"", "other"} {
+		t.Setenv(pythonVariable, named)
+		p, err := startPillow(t.Context(), 1)
+		if err != nil {
+			t.Errorf("%q: %v", named, err)
+			continue
+		}
+		if base := filepath.Base(p.cmd.Path); base != "python3" && named == "" || base != "other" && named != "" {
+			t.Errorf("PYTHON=%s starts %s", named, p.cmd.Path)
+		}
+		p.close()
+	}
+}
+
+// L3 files are not what is measured, and the report says so.
+func TestL3Files(t *testing.T) {
+	withoutPrograms(t)
+	const note = "not measured: 2 L3 files; give the folder of their source images"
+	dir := t.TempDir()
+	write(t, filepath.Join(dir, "a.l3"), []byte("LLL2 and more"))
+	write(t, filepath.Join(dir, "sub/b.l3"), []byte("LLL. and more"))
+	if _, err := Run(context.Background(), dir, Options{}); !errors.Is(err, ErrNoImages) || !strings.HasSuffix(err.Error(), "; "+note) {
+		t.Errorf("%v", err)
+	}
+	mixed := folder(t)
+	write(t, filepath.Join(mixed, "a.l3"), []byte("LLL2 and more"))
+	write(t, filepath.Join(mixed, "sub/b.l3"), []byte("LLL. and more"))
+	if r := measure(t, mixed, Options{Rounds: 1, Images: 1}); r.L3Files != 2 || r.NotMeasured() != note {
+		t.Errorf("%d L3 files: %q", r.L3Files, r.NotMeasured())
+	}
+	if note := (&Report{}).NotMeasured(); note != "" {
+		t.Errorf("without L3 files: %q", note)
 	}
 }
 

@@ -402,3 +402,58 @@ func TestLeftImageAsJSON(t *testing.T) {
 		}
 	}
 }
+
+// That PNG images grow is said in every mode, with the remedy where there is one.
+func TestGrownPNGs(t *testing.T) {
+	for _, c := range []struct {
+		name  string
+		mode  l3.Mode
+		image image.Image
+		part  string // of the note, "" for none
+	}{
+		{"fast", l3.ModeFast, wallpaper(256, 256, 1), "--mode auto takes the smallest"},
+		{"dense", l3.ModeDense, wallpaper(256, 256, 1), "--mode auto takes the smallest"},
+		{"published", l3.ModePublished, wallpaper(256, 256, 1), "--mode auto takes the smallest"},
+		{"auto, left as it is", l3.ModeAuto, wallpaper(256, 256, 1), ""},
+		{"auto, too small to be left", l3.ModeAuto, wallpaper(32, 32, 1), "the smallest coding is taken already"},
+		{"a photograph", l3.ModeDense, photograph(100, 80, 2), ""},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			src := filepath.Join(t.TempDir(), "src")
+			writeTree(t, src, map[string][]byte{"a/image.png": encodePNG(t, c.image)})
+			s := mustPack(t, src, filepath.Join(t.TempDir(), "dst"), Options{Mode: c.mode})
+			notes := strings.Join(s.Notes, "\n")
+			if strings.Contains(notes, "PNG images became ") != (c.part != "") || !strings.Contains(notes, c.part) {
+				t.Errorf("%+v, notes: %s", s.Converted, notes)
+			}
+			if c.mode == l3.ModeAuto && strings.Contains(notes, "--mode auto") {
+				t.Errorf("auto names itself as remedy: %s", notes)
+			}
+		})
+	}
+}
+
+// How many images a mode cannot hold is counted, without what auto refuses too.
+func TestNotHeld(t *testing.T) {
+	grey := image.NewGray(image.Rect(0, 0, 64, 64))
+	for _, c := range []struct {
+		mode  l3.Mode
+		count int
+		note  string
+	}{
+		{l3.ModeLabels, 3, "3 of the refused files are images of a kind that --mode labels cannot hold: --mode auto packs them"},
+		{l3.ModePublished, 3, "3 of the refused files are images of a kind that --mode published cannot hold: --mode auto packs them"},
+		{l3.ModeAuto, 0, ""},
+	} {
+		src := filepath.Join(t.TempDir(), "src")
+		writeTree(t, src, map[string][]byte{
+			"a/grey.png": encodePNG(t, grey), "a/odd.png": encodePNG(t, photograph(33, 17, 1)), "a/whole.png": encodePNG(t, photograph(64, 64, 2)),
+			"a/empty.png": nil, "b/again.png": encodePNG(t, photograph(33, 17, 3)),
+		})
+		s := mustPack(t, src, filepath.Join(t.TempDir(), "dst"), Options{Mode: c.mode})
+		notes := strings.Join(s.Notes, "\n")
+		if s.NotHeld != c.count || !strings.Contains(notes, c.note) || strings.Contains(notes, "cannot hold") != (c.note != "") {
+			t.Errorf("mode %v: %d not held, refused %v, notes: %s", c.mode, s.NotHeld, s.Refused, notes)
+		}
+	}
+}

@@ -32,9 +32,12 @@ type Options struct {
 // MaxPixelsLimit is the largest Options.MaxPixels: what readers of L3 accept.
 var MaxPixelsLimit = l3.DefaultLimits.MaxPixels
 
-// poorRatio is the growth of a lossy format's images above which packing is
-// called a poor choice.
-const poorRatio = 1.5
+// The growth from which on packing is called a poor choice: that of a lossy
+// format's images, and that of PNG images, most of which shrink.
+const (
+	poorRatio    = 1.5
+	poorRatioPNG = 1.1
+)
 
 // Pack converts the images of folder src to L3 files in folder dst, which is
 // made where it is missing. An image at class/sub/img.jpg becomes
@@ -72,7 +75,10 @@ func Pack(ctx context.Context, src, dst string, opt Options) (*Summary, error) {
 		return &packer{source: source, target: t, slots: s, opt: opt, decoder: l3.NewDecoder(l3.Limits{})}
 	})
 	if summary != nil {
-		summary.Notes = append(append(append(summary.Notes, poorChoices(summary)...), leftImages(summary)...), hiddenByMounts(dst)...)
+		summary.Notes = append(summary.Notes, poorChoices(summary, opt.Mode)...)
+		summary.Notes = append(summary.Notes, leftImages(summary)...)
+		summary.Notes = append(summary.Notes, hiddenByMounts(dst)...)
+		summary.Notes = append(summary.Notes, notHeld(summary, opt.Mode)...)
 	}
 	return summary, err
 }
@@ -153,8 +159,8 @@ func judgeFile(source, path, name string) (content, error) {
 	return c, nil
 }
 
-// poorChoices names the lossy formats that grew.
-func poorChoices(s *Summary) []string {
+// poorChoices names the formats whose images grew.
+func poorChoices(s *Summary, mode l3.Mode) []string {
 	var notes []string
 	for _, format := range []imagefile.Format{imagefile.JPEG, imagefile.WebP} {
 		if t := s.Formats[string(format)]; t.Ratio() >= poorRatio {
@@ -163,7 +169,26 @@ func poorChoices(s *Summary) []string {
 				format.Title(), t.Ratio()))
 		}
 	}
+	if t := s.Formats[string(imagefile.PNG)]; t.Ratio() >= poorRatioPNG {
+		remedy := "--mode auto takes the smallest coding for each, and leaves those as they are that L3 would make larger by far"
+		if mode == l3.ModeAuto {
+			remedy = "of each the smallest coding is taken already"
+		}
+		notes = append(notes, fmt.Sprintf("%s images became %.1f times larger: %s", imagefile.PNG.Title(), t.Ratio(), remedy))
+	}
 	return notes
+}
+
+// notHeld says how many images another mode would not have refused.
+func notHeld(s *Summary, mode l3.Mode) []string {
+	if s.NotHeld == 0 {
+		return nil
+	}
+	name := "labels"
+	if mode == l3.ModePublished {
+		name = "published"
+	}
+	return []string{fmt.Sprintf("%d of the refused files are images of a kind that --mode %s cannot hold: --mode auto packs them", s.NotHeld, name)}
 }
 
 // leftImages says that images were left as they are.
@@ -250,7 +275,9 @@ func (p *packer) pack(ctx context.Context, t task, f *os.File, info fs.FileInfo,
 	}
 	encoded, err := p.encode(img, t)
 	if err != nil {
-		return refusal(reasonOf(err)), nil
+		o := refusal(reasonOf(err))
+		o.notHeld = p.forModeOnly(err)
+		return o, nil
 	}
 	if err := ctx.Err(); err != nil {
 		return outcome{}, err
@@ -308,6 +335,12 @@ func (p *packer) metadata(t task, img *imagefile.Decoded) l3.Metadata {
 		Label: t.label, Class: t.class, OriginalName: t.name,
 		SourceDecoder: img.Decoder, ColourProfile: img.ColourProfile,
 	}
+}
+
+// forModeOnly tells whether an error of encode is that of a mode for some kinds of
+// images only: auto holds every decoded image.
+func (p *packer) forModeOnly(err error) bool {
+	return errors.Is(err, l3.ErrUnsupported) && (p.opt.Mode == l3.ModeLabels || p.opt.Mode == l3.ModePublished)
 }
 
 // encode returns the L3 file of an image, after decoding it again and

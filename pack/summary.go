@@ -98,9 +98,10 @@ type Summary struct {
 	Left         []LeftImage      `json:"left"`           // the images among those passed, ordered by path
 	AlreadyThere int              `json:"already_there"`
 	Replaced     int              `json:"replaced"`
-	Refused      []Refusal        `json:"refused"` // ordered by path
-	Formats      map[string]Tally `json:"formats"` // the converted images, by format of the source
-	Classes      int              `json:"classes"` // folders of the first level
+	Refused      []Refusal        `json:"refused"`  // ordered by path
+	NotHeld      int              `json:"not_held"` // refused images that the mode has no room for, and ModeAuto has
+	Formats      map[string]Tally `json:"formats"`  // the converted images, by format of the source
+	Classes      int              `json:"classes"`  // folders of the first level
 	Seconds      float64          `json:"seconds"`
 	Notes        []string         `json:"notes"`    // what the user may want to reconsider
 	Finished     bool             `json:"finished"` // false: the run was ended early
@@ -119,6 +120,9 @@ func (s *Summary) refuse(r Refusal) {
 func (s *Summary) record(path string, o outcome) {
 	if o.fate == refused {
 		s.refuse(Refusal{path, o.reason})
+		if o.notHeld {
+			s.NotHeld++
+		}
 		return
 	}
 	s.FilesIn++
@@ -167,6 +171,7 @@ type outcome struct {
 	packed   int64  // bytes of the packed form of such an image
 	in, out  int64  // bytes
 	reason   string // why it was refused
+	notHeld  bool   // an image that was refused for the mode alone
 }
 
 func refusal(reason string) outcome { return outcome{fate: refused, reason: reason} }

@@ -5,7 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
+	"path/filepath"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -41,13 +43,19 @@ it: sizes, and how fast they are encoded, and decoded on one core and on all. Wh
 is not installed is named, and the rest is measured without it.
 
 Everything is measured in turns, several rounds of it, and of each image the
-fastest round counts. PYTHON names the Python that has Pillow, where it is none
-of those in PATH.`,
+fastest round counts. Pillow is that of the Python that PYTHON names, and of no
+other; without PYTHON, that of the first python3 in PATH that has it.`,
 		Example: "  prismfs bench codec photos --plot codec.png",
 		Args:    cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if err := benchFlags(opt); err != nil {
 				return err
+			}
+			if cmd.Flags().Changed("plot") {
+				// A long run should not end in a picture that has no place.
+				if err := checkPlot(plotFile); err != nil {
+					return err
+				}
 			}
 			bar := newProgress(cmd, "measuring")
 			opt.Progress = bar.update
@@ -56,15 +64,19 @@ of those in PATH.`,
 			if err != nil {
 				return benchError(err)
 			}
+			var plotErr error
 			if plotFile != "" {
-				if err := writePlot(r, plotFile); err != nil {
-					return withStatus(statusBadOutput, err)
-				}
+				plotErr = withStatus(statusBadOutput, writePlot(r, plotFile))
 			}
+			// What was measured is printed whether it could be drawn or not.
+			printTo := printBench
 			if asJSON {
-				return printJSON(cmd.OutOrStdout(), r)
+				printTo = func(w io.Writer, r *bench.Report) error { return printJSON(w, r) }
 			}
-			return printBench(cmd.OutOrStdout(), r)
+			if err := printTo(cmd.OutOrStdout(), r); err != nil {
+				return err
+			}
+			return plotErr
 		},
 	}
 	flags := cmd.Flags()
@@ -100,12 +112,38 @@ func benchError(err error) error {
 	return err
 }
 
+// checkPlot tells whether a plot can be written to path, without changing a file
+// that is there.
+func checkPlot(path string) error {
+	if !strings.EqualFold(filepath.Ext(path), ".png") {
+		return usageError("--plot %q: the plot is a PNG, and its name has to end in .png", path)
+	}
+	flags := os.O_WRONLY | os.O_CREATE
+	_, err := os.Lstat(path)
+	isNew := errors.Is(err, fs.ErrNotExist)
+	if isNew {
+		flags |= os.O_EXCL
+	}
+	f, err := os.OpenFile(path, flags, 0o644)
+	if err != nil {
+		return withStatus(statusBadOutput, fmt.Errorf("--plot: the plot cannot be written: %w", err))
+	}
+	f.Close()
+	if !isNew {
+		return nil
+	}
+	return withStatus(statusBadOutput, os.Remove(path))
+}
+
 func writePlot(r *bench.Report, path string) error {
 	var b bytes.Buffer
 	if err := r.WritePlot(&b); err != nil {
-		return err
+		return fmt.Errorf("--plot: %w", err)
 	}
-	return os.WriteFile(path, b.Bytes(), 0o644)
+	if err := os.WriteFile(path, b.Bytes(), 0o644); err != nil {
+		return fmt.Errorf("--plot: the plot cannot be written: %w", err)
+	}
+	return nil
 }
 
 // printBench prints the report as a table: sizes, then speeds, each beside its
@@ -133,6 +171,9 @@ func printBench(w io.Writer, r *bench.Report) error {
 	p.line("MB are 10^6 bytes of samples; the mean is the geometric one of all images.")
 	for _, a := range r.Absent {
 		p.line("absent: %s: %s", a.Subject, oneLine(a.Reason))
+	}
+	if note := r.NotMeasured(); note != "" {
+		p.line("%s", note)
 	}
 	printProblems(p, "not read", r.Skipped, 0)
 	printProblems(p, "failed", r.Failed, r.FailedMore)
