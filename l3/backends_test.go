@@ -408,17 +408,11 @@ func TestPublishedBackendsOnDamage(t *testing.T) {
 	}
 }
 
-// FuzzFastPathEqualsPlain decodes patches of any bytes in images of any small
-// size, depth and edge of patches.
-func FuzzFastPathEqualsPlain(f *testing.F) {
-	rng := rand.New(rand.NewPCG(29, 30))
-	for i := range 40 {
-		r := region{width: 1 + i*5%64, height: 1 + i*3%20}
-		f.Add(uint8(r.height), uint8(r.width), uint8(i%4), uint8(0), randomPatch(rng, r, 1+i%4, &depth8))
-		r = region{width: 1 + i*7%128, height: 1 + i%10}
-		f.Add(uint8(r.height), uint8(r.width), uint8(i%4|i%3<<2), uint8(0), randomPatch(rng, r, 1+i%4, []*depth{&depth8, &depth16}[i%3&1]))
-	}
-	golden, err := filepath.Glob(filepath.Join(goldenFolder, "*uint8*.l3"))
+// addGoldenPatches adds the patches of golden files as seeds of a fuzz target that
+// takes height, width, two bytes and patches.
+func addGoldenPatches(f *testing.F, pattern string) {
+	f.Helper()
+	golden, err := filepath.Glob(filepath.Join(goldenFolder, pattern))
 	if err != nil || len(golden) == 0 {
 		f.Fatal("no golden files", err)
 	}
@@ -429,6 +423,19 @@ func FuzzFastPathEqualsPlain(f *testing.F) {
 		}
 		f.Add(file[atHeight], file[atWidth], file[atChannels]-1, uint8(0), file[binary.LittleEndian.Uint32(file[atHeadBytes:]):])
 	}
+}
+
+// FuzzFastPathEqualsPlain decodes patches of any bytes in images of any small
+// size, depth and edge of patches.
+func FuzzFastPathEqualsPlain(f *testing.F) {
+	rng := rand.New(rand.NewPCG(29, 30))
+	for i := range 40 {
+		r := region{width: 1 + i*5%64, height: 1 + i*3%20}
+		f.Add(uint8(r.height), uint8(r.width), uint8(i%4), uint8(0), randomPatch(rng, r, 1+i%4, &depth8))
+		r = region{width: 1 + i*7%128, height: 1 + i%10}
+		f.Add(uint8(r.height), uint8(r.width), uint8(i%4|i%3<<2), uint8(0), randomPatch(rng, r, 1+i%4, []*depth{&depth8, &depth16}[i%3&1]))
+	}
+	addGoldenPatches(f, "*uint8*.l3")
 	f.Fuzz(func(t *testing.T, height, width, kind, split uint8, data []byte) {
 		// kind: channels less one, 16 bits, patches of the larger edge, signed.
 		dtype := []raster.DType{raster.Uint8, raster.Uint16, raster.Uint8, raster.Int16}[kind>>2&1|kind>>3&2]

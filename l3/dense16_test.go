@@ -7,8 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 
@@ -467,17 +465,7 @@ func FuzzDense16FastPathEqualsPlain(f *testing.F) {
 		patch := randomDense16Patch(rng, r, 1+i%4, form.logStreams, form.hole, form.tables())
 		f.Add(uint8(r.height), uint8(r.width), uint8(i%4), uint8(i), patch)
 	}
-	golden, err := filepath.Glob(filepath.Join(goldenFolder, "dense16*.l3"))
-	if err != nil || len(golden) == 0 {
-		f.Fatal("no golden files", err)
-	}
-	for _, path := range golden {
-		file, err := os.ReadFile(path)
-		if err != nil {
-			f.Fatal(err)
-		}
-		f.Add(file[atHeight], file[atWidth], file[atChannels]-1, uint8(0), file[binary.LittleEndian.Uint32(file[atHeadBytes:]):])
-	}
+	addGoldenPatches(f, "dense16*.l3")
 	f.Fuzz(func(t *testing.T, height, width, channels, seed uint8, data []byte) {
 		s := shapeOf(1+int(height-1)%140, 1+int(width-1)%140, 1+int(channels)%4, types16[seed%2])
 		form := randomForm16(rand.New(rand.NewPCG(uint64(seed), 16)))

@@ -218,7 +218,7 @@ func (p *panicking) decode(d *Decoder, _ int) error {
 		p.meet.Do(func() { close(p.met) })
 	}
 	if (d == p.own) == p.byOwn {
-		panic("band")
+		panic("injected: a band that panics") // what TestPanicInABand is about
 	}
 	return nil
 }
