@@ -1,6 +1,7 @@
 // Package jpeg decodes JPEG files with libjpeg-turbo's jpeglib interface, to
 // the pixels that PIL gives for the same bytes: the slow integer DCT, smooth
-// upsampling, smoothing across blocks while scans are missing.
+// upsampling, smoothing across blocks while scans are missing. It makes
+// progressive JPEGs, too: of others without loss, and of pixels.
 //
 // A warning of libjpeg says that the data is corrupt, so it is an error here
 // unless Options.TolerateWarnings is set. Decoding stops at the first EOI;
@@ -273,7 +274,11 @@ func (d *Decoder) Decode(dst, data []byte, h Header, opt Options) (Warnings, err
 
 // failure makes an error of the last call's status and message.
 func (d *Decoder) failure(status C.pj_status) *Error {
-	text := C.GoString(C.pj_message(d.c))
+	return errorOf(status, C.GoString(C.pj_message(d.c)))
+}
+
+// errorOf makes an error of a status other than PJ_OK and libjpeg's message.
+func errorOf(status C.pj_status, text string) *Error {
 	switch status {
 	case C.PJ_TRUNCATED:
 		return &Error{Text: "image data ends early", Kind: ErrTruncated}

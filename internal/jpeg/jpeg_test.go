@@ -135,6 +135,56 @@ func TestDecoderIsReusable(t *testing.T) {
 	}
 }
 
+// withoutTables leaves out the segments that define tables of a kind.
+func withoutTables(data []byte, code byte) []byte {
+	out := bytes.Clone(data[:2])
+	for at := 2; ; {
+		end := at + 2 + int(data[at+2])<<8 + int(data[at+3])
+		if data[at+1] == 0xda {
+			return append(out, data[at:]...)
+		}
+		if data[at+1] != code {
+			out = append(out, data[at:end]...)
+		}
+		at = end
+	}
+}
+
+// What was decoded before has no influence: an image that lacks tables does not
+// get those of another one.
+func TestDecoderForgetsTables(t *testing.T) {
+	d, err := NewDecoder()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer d.Close()
+	whole := read(t, "rgb-420.jpg")
+	h, err := d.Header(whole, Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	pix := make([]byte, h.Shape().Bytes())
+	for _, before := range []string{"rgb-420.jpg", "rgb-422-progressive.jpg"} {
+		other := read(t, before)
+		if _, err := d.Decode(pix, other, h, Options{}); err != nil {
+			t.Fatal(err)
+		}
+		const dqt, dht = 0xdb, 0xc4
+		if _, err := d.Decode(pix, withoutTables(whole, dqt), h, Options{}); !errors.Is(err, ErrDamaged) {
+			t.Errorf("without quantization tables, after %s: %v", before, err)
+		}
+		if _, err := d.Decode(pix, other, h, Options{}); err != nil {
+			t.Fatal(err)
+		}
+		// libjpeg then takes the tables of the standard, which this file has.
+		if _, err := d.Decode(pix, withoutTables(whole, dht), h, Options{}); err != nil {
+			t.Errorf("without Huffman tables, after %s: %v", before, err)
+		} else if want, err := Decode(whole, Options{}); err != nil || !bytes.Equal(pix, want.Pix) {
+			t.Errorf("without Huffman tables, after %s: other pixels", before)
+		}
+	}
+}
+
 func TestConcurrentDecode(t *testing.T) {
 	rows := expected(t)
 	var wg sync.WaitGroup

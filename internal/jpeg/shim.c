@@ -29,7 +29,7 @@ static pj_decompressor *of(j_common_ptr cinfo) {
   return (pj_decompressor *)cinfo->client_data;
 }
 
-static pj_status classify(int code) {
+pj_status pj_classify(int code) {
   switch (code) {
   case JERR_INPUT_EOF:
   case JERR_INPUT_EMPTY:
@@ -45,6 +45,7 @@ static pj_status classify(int code) {
   case JERR_CONVERSION_NOTIMPL:
   case JERR_IMAGE_TOO_BIG:
   case JERR_WIDTH_OVERFLOW:
+  case JERR_MISMATCHED_QUANT_TABLE: /* a table that changes between scans */
     return PJ_UNSUPPORTED;
   case JERR_OUT_OF_MEMORY:
     return PJ_MEMORY;
@@ -56,7 +57,7 @@ static pj_status classify(int code) {
 
 static void escape_with_message(j_common_ptr cinfo) {
   pj_decompressor *d = of(cinfo);
-  d->status = classify(cinfo->err->msg_code);
+  d->status = pj_classify(cinfo->err->msg_code);
   cinfo->err->format_message(cinfo, d->message);
   longjmp(d->escape, 1);
 }
@@ -86,6 +87,14 @@ static void check_scans(j_common_ptr cinfo) {
   }
 }
 
+/* Makes a new decompressor of libjpeg's; a jump to escape means that there is
+ * no memory. */
+static void create(pj_decompressor *d) {
+  /* Clears all of cinfo except err and client_data. */
+  jpeg_create_decompress(&d->cinfo);
+  d->cinfo.progress = &d->progress;
+}
+
 pj_decompressor *pj_new(void) {
   pj_decompressor *d = calloc(1, sizeof *d);
   if (d == NULL)
@@ -101,9 +110,7 @@ pj_decompressor *pj_new(void) {
     free(d);
     return NULL;
   }
-  /* Clears all of cinfo except err and client_data. */
-  jpeg_create_decompress(&d->cinfo);
-  d->cinfo.progress = &d->progress;
+  create(d);
   return d;
 }
 
@@ -112,6 +119,10 @@ void pj_free(pj_decompressor *d) {
   free(d);
 }
 
+/* Begins an image; comes after setjmp. libjpeg keeps quantization and Huffman
+ * tables from one image to the next, so that the pixels of an image that lacks
+ * some would depend on what was decoded before it: it is made anew, which costs
+ * a few microseconds. */
 static void begin(pj_decompressor *d, const pj_options *opt) {
   d->opt = *opt;
   d->status = PJ_OK;
@@ -119,6 +130,8 @@ static void begin(pj_decompressor *d, const pj_options *opt) {
   d->warnings = 0;
   d->rows = 0;
   d->message[0] = 0;
+  jpeg_destroy_decompress(&d->cinfo);
+  create(d);
   d->cinfo.mem->max_memory_to_use = (long)opt->max_memory;
 }
 
@@ -135,11 +148,11 @@ static pj_status end(pj_decompressor *d) {
 pj_status pj_read_header(pj_decompressor *d, const uint8_t *data, size_t len,
                          const pj_options *opt, pj_header *header,
                          uint8_t **icc, unsigned *icc_len) {
-  begin(d, opt);
   if (icc != NULL)
     *icc = NULL;
   if (setjmp(d->escape))
     return end(d);
+  begin(d, opt);
   jpeg_mem_src(&d->cinfo, data, len);
   jpeg_save_markers(&d->cinfo, JPEG_APP0 + 2, icc != NULL ? 0xFFFF : 0);
   jpeg_read_header(&d->cinfo, TRUE);
@@ -196,9 +209,9 @@ static void read_cmyk_rows(pj_decompressor *d, uint8_t *dst, size_t stride) {
 
 pj_status pj_decode(pj_decompressor *d, const uint8_t *data, size_t len,
                     const pj_options *opt, uint8_t *dst, size_t dst_len) {
-  begin(d, opt);
   if (setjmp(d->escape))
     return end(d);
+  begin(d, opt);
   struct jpeg_decompress_struct *c = &d->cinfo;
   jpeg_mem_src(c, data, len);
   jpeg_save_markers(c, JPEG_APP0 + 2, 0);

@@ -58,4 +58,7 @@ const char *pj_message(const pj_decompressor *d);
 int pj_warnings(const pj_decompressor *d);
 uint32_t pj_rows(const pj_decompressor *d);
 
+/* What a libjpeg error or warning of this number says of the data. */
+pj_status pj_classify(int code);
+
 #endif

@@ -11,6 +11,8 @@ import hashlib
 import io
 import os
 import struct
+import subprocess
+import tempfile
 
 import numpy as np
 from PIL import Image
@@ -110,6 +112,31 @@ two[sof:sof + 19] = b"\xff\xc0\0\x0e" + good[sof + 4:sof + 9] + b"\2" + good[sof
 put("two-components.jpg", bytes(two), ("unsupported", "2 components"))
 put("no-scan.jpg", good[:good.find(b"\xff\xda")] + b"\xff\xd9", ("damaged", "missing SOS"))
 put("tables.jpg", b"\xff\xd8\xff\xd9", ("damaged", "no image"))
+
+# Other ways of writing the same coefficients, by jpegtran.
+SEPARATE = """0: 0 0 0 1; 1: 0 0 0 1; 2: 0 0 0 1; 0: 0 0 1 0; 1: 0 0 1 0; 2: 0 0 1 0;
+0: 1 63 0 0; 1: 1 63 0 0; 2: 1 63 0 0;"""
+
+
+def jpegtran(data, *args):
+    return subprocess.run(["jpegtran", *args], input=data, stdout=subprocess.PIPE, check=True).stdout
+
+
+with tempfile.NamedTemporaryFile("w", suffix=".txt") as script:
+    script.write(SEPARATE)
+    script.flush()
+    put("noninterleaved.jpg", jpegtran(save(rgb, subsampling=0, quality=80), "-scans", script.name))
+put("restarts.jpg", jpegtran(good, "-restart", "2B"))
+put("arithmetic.jpg", jpegtran(good, "-arithmetic"))
+put("arithmetic-progressive.jpg", jpegtran(good, "-arithmetic", "-progressive"))
+
+# What PIL writes at quality 90 of the pixels of two of the files.
+for name, source in (("rgb", good), ("grey", save(grey))):
+    im = Image.open(io.BytesIO(source))
+    out = io.BytesIO()
+    im.save(out, "JPEG", quality=90, progressive=True)
+    with open(os.path.join(HERE, f"encoded-{name}-90.jpg"), "wb") as f:
+        f.write(out.getvalue())
 
 with open(os.path.join(HERE, "expected.tsv"), "w") as f:
     for row in rows:
