@@ -13,11 +13,13 @@ FUZZTIME      ?= 60s
 TEST_FUZZTIME ?= 20s
 
 export PYTHON
+# The headers that go-nvml comes with call some of what it binds deprecated.
+export CGO_CFLAGS ?= -O2 -g -Wno-deprecated-declarations
 
-.PHONY: help setup build install demo test bench lint fuzz clean
+.PHONY: help setup build install demo test bench bench-pcr lint fuzz clean
 
 help: ## this list
-	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 setup: ## install what is missing (Debian, as root), or say what to install
 	@scripts/setup
@@ -39,6 +41,9 @@ test: setup lint ## lint, every test, a short fuzz of every fuzz target
 
 bench: setup build ## speed of the mount beside tmpfs and beside PNG files, in one run
 	@$(PYTHON) -B benchmarks/run
+
+bench-pcr: setup build ## what a fidelity of PCR costs and gains, from the page cache and throttled
+	@$(PYTHON) -B benchmarks/pcr
 
 lint: ## gofmt, go vet, staticcheck
 	@unformatted=$$(gofmt -l .); \

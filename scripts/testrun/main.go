@@ -20,7 +20,7 @@ import (
 
 // concurrent packages run under the race detector, and once more on one
 // processor, where some races show that two processors hide.
-var concurrent = []string{"cache", "dataset", "fs", "gpudecode", "order", "pack"}
+var concurrent = []string{"cache", "dataset", "fs", "gpudecode", "gpudecode/cuda", "gpudecode/nvml", "order", "pack"}
 
 // partlyConcurrent are packages of which only the tests named here use
 // goroutines; all of their tests would take minutes under the race detector.
@@ -157,10 +157,12 @@ func (r *runner) single() error {
 // poisoned runs the tests of C code that is compiled so that what it uses
 // without having set it is a pattern, which no table has an entry for.
 func (r *runner) poisoned() error {
-	if err := os.Setenv("CGO_CFLAGS", "-g -O2 -ftrivial-auto-var-init=pattern"); err != nil {
+	const variable = "CGO_CFLAGS"
+	flags := os.Getenv(variable)
+	if err := os.Setenv(variable, "-g -O2 -ftrivial-auto-var-init=pattern"); err != nil {
 		return err
 	}
-	defer os.Unsetenv("CGO_CFLAGS")
+	defer os.Setenv(variable, flags) // or what comes after would be compiled anew
 	return r.goTest("tests of C code with poisoned variables", []string{"-run", "Fenced|SIMD|Backends"}, []string{r.module + "/l3/..."})
 }
 
