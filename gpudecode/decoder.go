@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"prismfs/l3"
+	"prismfs/raster"
 )
 
 // Codec says how a request is encoded.
@@ -17,13 +18,17 @@ type Codec uint8
 
 // The codecs. The zero value is none.
 const (
-	L3 Codec = iota + 1 // both formats of package l3
+	L3   Codec = iota + 1 // both formats of package l3
+	JPEG                  // what package internal/jpeg reads
 )
 
 // String returns the name of the codec.
 func (c Codec) String() string {
-	if c == L3 {
+	switch c {
+	case L3:
 		return "l3"
+	case JPEG:
+		return "jpeg"
 	}
 	return fmt.Sprintf("Codec(%d)", uint8(c))
 }
@@ -36,10 +41,18 @@ type Request struct {
 	Pix     []byte // receives the samples: H×W×C, little-endian, exactly as long as they are
 	Name    string // of the image, for errors and the log
 
+	// Shape is that of the image. A JPEG of another one is an error; an L3 file
+	// is held against the length of Pix alone.
+	Shape raster.Shape
+
 	// Ahead says that nobody waits for the image yet. Such a request is decoded
 	// where a place is free, and keeps none from others. Else it fails with
 	// ErrBusy.
 	Ahead bool
+
+	// Reader says who asks. Where many images are decoded at a time, readers
+	// take turns.
+	Reader uint64
 }
 
 // Options are the settings of a Decoder. The zero value is useful.
@@ -47,6 +60,16 @@ type Options struct {
 	Workers int          // goroutines that decode at a time; 0: GOMAXPROCS
 	Limits  l3.Limits    // of one image; fields of zero: l3.DefaultLimits
 	Logger  *slog.Logger // nil: slog.Default()
+
+	// TolerateWarnings gives the samples of JPEGs of which libjpeg warns that
+	// they are corrupt, as PIL does. Else they are errors.
+	TolerateWarnings bool
+
+	// Backend says where Open lets images be decoded, and Device on which one:
+	// its index, its UUID, or the UUID of a part of it (MIG); empty: the one that
+	// is freest.
+	Backend Backend
+	Device  string
 }
 
 // ErrClosed is returned for requests that come after Close.
@@ -70,11 +93,14 @@ func (e *PanicError) Error() string { return fmt.Sprintf("the decoder panicked: 
 // number of goroutines.
 type Decoder struct {
 	limits   l3.Limits
+	tolerate bool // warnings of libjpeg
 	logger   *slog.Logger
 	backend  string
 	decode   func(*place, *Request) error
 	counters counters
 	running  sync.WaitGroup // workers
+	device   *scheduler     // nil: the CPU decodes all
+	noDevice string         // why there is none
 
 	mu     sync.Mutex
 	wake   sync.Cond // a worker is to look: for a request and a place, or the end
@@ -84,7 +110,9 @@ type Decoder struct {
 	free   int      // of them, nobody's, or used ahead
 	ahead  int      // images that are decoded ahead, beside those in places
 	idle   []*place // with scratch memory, as many as were ever in use
-	closed bool
+	inside int      // requests that a device may decode
+	ending bool     // Close has been called
+	closed bool     // nothing is taken any more
 }
 
 // New makes a Decoder on the CPU. Close ends it.
@@ -94,7 +122,7 @@ func New(opt Options) *Decoder {
 
 // start is New with a function that decodes one request.
 func start(opt Options, decode func(*place, *Request) error) *Decoder {
-	d := &Decoder{limits: opt.Limits, logger: opt.Logger, all: opt.Workers, decode: decode}
+	d := &Decoder{limits: opt.Limits, tolerate: opt.TolerateWarnings, logger: opt.Logger, all: opt.Workers, decode: decode}
 	if d.logger == nil {
 		d.logger = slog.Default()
 	}
@@ -120,6 +148,29 @@ func (d *Decoder) Decode(ctx context.Context, r *Request) error {
 	if err := ctx.Err(); err != nil {
 		return waitError(r, err)
 	}
+	if d.device == nil {
+		return d.decodeHere(ctx, r)
+	}
+	if !d.enter() {
+		return waitError(r, ErrClosed)
+	}
+	defer d.leave()
+	decoded, refused, err := d.device.decode(ctx, r)
+	switch {
+	case err != nil:
+		return waitError(r, err)
+	case decoded:
+		d.counters.onDevice()
+		return nil
+	}
+	if err = d.decodeHere(ctx, r); err == nil && refused {
+		d.disagreed(r)
+	}
+	return err
+}
+
+// decodeHere decodes r on the CPU.
+func (d *Decoder) decodeHere(ctx context.Context, r *Request) error {
 	p, j, err := d.admit(r)
 	switch {
 	case err != nil:
@@ -149,6 +200,9 @@ func waitError(r *Request, err error) error {
 // Close lets what waits be decoded, ends the workers and returns when nothing
 // is decoded any more. Requests that come after it fail with ErrClosed.
 func (d *Decoder) Close() {
+	if d.device != nil {
+		d.endDevice()
+	}
 	d.mu.Lock()
 	d.closed = true
 	d.letEnd()
@@ -188,6 +242,9 @@ func (d *Decoder) admit(r *Request) (*place, *job, error) {
 
 // Spare reports whether an image would be decoded ahead just now.
 func (d *Decoder) Spare() bool {
+	if d.device != nil && d.device.spare() {
+		return true
+	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	return d.spare()

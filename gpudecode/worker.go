@@ -28,8 +28,14 @@ func decodeOnCPU(p *place, r *Request) error {
 		if len(r.Pix) >= helpedBytes && p.decoder.all > 1 && !r.Ahead {
 			crew = p
 		}
-		_, err := p.l3.DecodeWith(crew, r.Pix, r.Encoded)
+		begun := time.Now()
+		info, err := p.l3.DecodeWith(crew, r.Pix, r.Encoded)
+		if dev := p.decoder.device; dev != nil && err == nil {
+			dev.decodedHere(info.Coding, r, time.Since(begun))
+		}
 		return err
+	case JPEG:
+		return decodeJPEG(p, r)
 	}
 	return fmt.Errorf("%w: %v", ErrCodec, r.Codec)
 }
