@@ -18,8 +18,9 @@ const DefaultHeaderBytes = 256 << 20
 const headerOverheadBytes = 160
 
 // headers remembers samples, the least recently used of which go first. An
-// entry takes 480 bytes, 320 of them for the Sample and the rest for being found
-// again, and its strings: the path, the class, the original name, the decoder.
+// entry takes about 700 bytes, most of them for the Sample and what its header
+// says, 160 for being found again, and its strings: the path, the class, the
+// original name, the decoder.
 type headers struct {
 	maxBytes int64
 
@@ -43,9 +44,12 @@ func newHeaders(maxBytes int64) *headers {
 func headerBytes(s *Sample) int64 {
 	n := int64(unsafe.Sizeof(*s)) + headerOverheadBytes
 	n += int64(len(s.Path)) // which the stem and the key share
-	n += int64(len(s.L3.Meta.Class) + len(s.L3.Meta.OriginalName) + len(s.L3.Meta.SourceDecoder))
-	if s.L3.Meta.Label != nil {
-		n += 8
+	if s.L3 != nil {
+		n += int64(unsafe.Sizeof(*s.L3))
+		n += int64(len(s.L3.Meta.Class) + len(s.L3.Meta.OriginalName) + len(s.L3.Meta.SourceDecoder))
+	}
+	if s.Label != nil {
+		n += 2 * 8 // as the header has it, and as the sample does
 	}
 	return n
 }

@@ -12,10 +12,15 @@ import (
 	"sync/atomic"
 
 	"prismfs/l3"
+	"prismfs/raster"
 )
 
-// SampleSuffix ends the names of samples.
-const SampleSuffix = ".l3"
+// SampleSuffix ends the names of L3 files, RecordSuffix those of the images of
+// records in the tree that a dataset shows.
+const (
+	SampleSuffix = ".l3"
+	RecordSuffix = ".pcr"
+)
 
 // readBytes is how much of a sample is asked for at a time. Most samples are
 // smaller; of a larger one, the rest is not read once the caller has gone.
@@ -30,30 +35,77 @@ const (
 	encodedSlackBytes = 4096
 )
 
-// ErrNotSample says that a path names no sample: another suffix, or a folder.
-var ErrNotSample = errors.New("not an L3 sample")
+// ErrNotSample says that a path names no sample: another suffix, a folder, or a
+// record that is in no PCR folder.
+var ErrNotSample = errors.New("not a sample")
+
+// Format says how a sample is encoded.
+type Format uint8
+
+// The formats. The zero value is none.
+const (
+	L3  Format = iota + 1
+	PCR        // an image of a record, which is a JPEG at every fidelity
+)
 
 // Sample is an image of a dataset. It is shared: nothing in it may be changed.
 type Sample struct {
-	Path         string  // in the source
-	Stem         string  // the name, without folders and .l3
-	Info         Info    // of the file
-	L3           l3.Info // of the image; Meta.ColourProfile is left out, to save memory
-	OriginalName string  // from the file, else ""
+	Path   string // in the tree that the dataset shows
+	Stem   string // the name, without folders and suffix
+	Info   Info   // of the file; of an image of a record see Dataset.Stat
+	Format Format
+	Shape  raster.Shape // of the decoded image
+	Levels int          // fidelities that differ: 1 for L3, the scan groups of its record for PCR
+
+	L3           *l3.Info // of an L3 file, else nil; Meta.ColourProfile is left out, to save memory
+	Label        *int     // nil where none is known
+	Class        string   // name of the label, else ""
+	OriginalName string   // before it was packed, without folders, else ""
+	Source       string   // path of the file of the source that holds it
+
+	record *record // of an image of a record, else nil
+	index  int     // in the record
 }
 
 // IsSample tells by its name whether a file is a sample: the name, or the last
-// part of the path, is something that ends in .l3.
-func IsSample(name string) bool {
+// part of the path, is something that ends in .l3 or .pcr.
+func IsSample(name string) bool { return len(sampleSuffix(name)) > 0 }
+
+// TrimSampleSuffix takes the suffix off the name of a sample, and returns every
+// other name as it is.
+func TrimSampleSuffix(name string) string {
+	return strings.TrimSuffix(name, sampleSuffix(name))
+}
+
+// sampleSuffix returns the suffix that makes a name that of a sample, else "".
+func sampleSuffix(name string) string {
 	base := name[strings.LastIndexByte(name, '/')+1:]
-	return len(base) > len(SampleSuffix) && strings.HasSuffix(base, SampleSuffix)
+	for _, suffix := range [...]string{SampleSuffix, RecordSuffix} {
+		if len(base) > len(suffix) && strings.HasSuffix(base, suffix) {
+			return suffix
+		}
+	}
+	return ""
 }
 
 // Sample describes the sample at path. Its header is read once, however many
 // ask, and remembered while the file stays the same. Errors wrap those of the
 // store, ErrNotSample, ErrSpecial, ErrChanged or those of l3.
 func (d *Dataset) Sample(ctx context.Context, path string) (*Sample, error) {
-	if !IsSample(path) {
+	switch sampleSuffix(path) {
+	case "":
+		return nil, d.failed("read the header of", path, ErrNotSample)
+	case RecordSuffix:
+		return d.imageOf(ctx, path)
+	}
+	f, inside, err := d.pcrFolderOf(ctx, path)
+	if err != nil {
+		return nil, err
+	}
+	if f != nil {
+		if _, _, err := d.statInside(ctx, path, f, inside); err != nil {
+			return nil, err
+		}
 		return nil, d.failed("read the header of", path, ErrNotSample)
 	}
 	info, err := d.store.Stat(ctx, path)
@@ -136,7 +188,19 @@ func (d *Dataset) readHeader(ctx context.Context, path string) (*Sample, error) 
 	head.Meta.ColourProfile = nil
 	path = strings.Clone(path) // it may be part of something larger
 	stem := strings.TrimSuffix(path[strings.LastIndexByte(path, '/')+1:], SampleSuffix)
-	return &Sample{Path: path, Stem: stem, Info: info, L3: head, OriginalName: head.Meta.OriginalName}, nil
+	return &Sample{
+		Path: path, Stem: stem, Info: info, Format: L3, Shape: head.Shape, Levels: 1, L3: &head,
+		Label: intLabel(head.Meta.Label), Class: head.Meta.Class, OriginalName: head.Meta.OriginalName, Source: path,
+	}, nil
+}
+
+// intLabel returns a label as an int, nil where it does not fit one.
+func intLabel(l *int64) *int {
+	if l == nil || int64(int(*l)) != *l {
+		return nil
+	}
+	label := int(*l)
+	return &label
 }
 
 // checkSame gives ErrChanged unless an open file still is what it was.
@@ -165,13 +229,32 @@ func (c countingReader) ReadAt(p []byte, off int64) (int, error) {
 	return n, err
 }
 
-// ReadEncoded reads the whole file of a sample, as it is, into the memory of buf
-// or, where that is too small, of a new buffer, and returns it. With an error it
-// returns no bytes, but the buffer to be used again, of length 0.
+// ReadEncoded reads what a sample is encoded as at a fidelity, into the memory of
+// buf or, where that is too small, of a new buffer, and returns it: the whole
+// file of an L3 sample, which has one fidelity, or the JPEG of the scan groups 1
+// to fidelity of an image of a record, ended by EOI. Fidelity 0 is the full one,
+// and so is any above Levels. With an error it returns no bytes, but the buffer
+// to be used again, of length 0.
 //
 // ErrChanged says that the file is no longer the one that s describes, or did
 // not stay so while it was read; Sample then describes the new one.
-func (d *Dataset) ReadEncoded(ctx context.Context, s *Sample, buf []byte) ([]byte, error) {
+func (d *Dataset) ReadEncoded(ctx context.Context, s *Sample, fidelity int, buf []byte) ([]byte, error) {
+	if s.record != nil {
+		return d.readJPEG(ctx, s, fidelity, buf)
+	}
+	return d.readFile(ctx, s, buf)
+}
+
+// EncodedBytes returns the length of what ReadEncoded gives.
+func (d *Dataset) EncodedBytes(ctx context.Context, s *Sample, fidelity int) (int64, error) {
+	if s.record != nil {
+		return d.jpegBytes(ctx, s, fidelity)
+	}
+	return s.Info.Size, nil
+}
+
+// readFile reads the file of an L3 sample.
+func (d *Dataset) readFile(ctx context.Context, s *Sample, buf []byte) ([]byte, error) {
 	buf = buf[:0]
 	if err := checkEncodedSize(s); err != nil {
 		return buf, d.failed("read", s.Path, err)

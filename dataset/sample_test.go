@@ -20,6 +20,7 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
 	"golang.org/x/sys/unix"
 	"pgregory.net/rapid"
 
@@ -94,8 +95,8 @@ func openDataset(t testing.TB, dir string, opt Options) (*Dataset, *hookStore) {
 
 func TestIsSample(t *testing.T) {
 	for name, want := range map[string]bool{
-		"a.l3": true, "a/b.l3": true, "a.l3/b.l3": true, "\xff.l3": true, " .l3": true, "..l3": true, "x.png.l3": true,
-		"": false, ".l3": false, "a/.l3": false, "l3": false, "a.L3": false, "a.l3x": false, "a.l3/b": false, "a.l3/": false,
+		"a.l3": true, "a/b.l3": true, "0007/PCR_0-00012.pcr": true, "a.l3/b.l3": true, "\xff.l3": true, " .l3": true, "..l3": true, "x.png.l3": true,
+		"": false, ".l3": false, ".pcr": false, "a/.l3": false, "l3": false, "a.L3": false, "a.l3x": false, "a.l3/b": false, "a.l3/": false,
 	} {
 		if got := IsSample(name); got != want {
 			t.Errorf("IsSample(%q) = %v", name, got)
@@ -122,11 +123,15 @@ func TestSample(t *testing.T) {
 	head, err := l3.ReadInfo(bytes.NewReader(file), int64(len(file)), l3.Limits{})
 	must(t, err)
 	head.Meta.ColourProfile = nil
-	want := &Sample{Path: "cat/001.l3", Stem: "001", Info: info, L3: head, OriginalName: "n01_12.JPEG"}
-	if diff := cmp.Diff(want, s); diff != "" {
+	number := int(label)
+	want := &Sample{
+		Path: "cat/001.l3", Stem: "001", Info: info, Format: L3, Shape: head.Shape, Levels: 1, L3: &head,
+		Label: &number, Class: "cat", OriginalName: "n01_12.JPEG", Source: "cat/001.l3",
+	}
+	if diff := cmp.Diff(want, s, cmpopts.IgnoreUnexported(Sample{})); diff != "" {
 		t.Errorf("sample (-want +got):\n%s", diff)
 	}
-	got, err := d.ReadEncoded(ctx, s, nil)
+	got, err := d.ReadEncoded(ctx, s, 0, nil)
 	if err != nil || !bytes.Equal(got, file) {
 		t.Errorf("read %d bytes, %v; want the %d of the file", len(got), err, len(file))
 	}
@@ -156,7 +161,7 @@ func TestPublishedSamples(t *testing.T) {
 		}
 		want, err := os.ReadFile(file)
 		must(t, err)
-		got, err := d.ReadEncoded(context.Background(), s, nil)
+		got, err := d.ReadEncoded(context.Background(), s, 0, nil)
 		if err != nil || !bytes.Equal(got, want) || s.L3.Version != 1 || s.OriginalName != "" {
 			t.Errorf("%s: version %d, original name %q, %d of %d bytes, %v",
 				file, s.L3.Version, s.OriginalName, len(got), len(want), err)
@@ -328,7 +333,7 @@ func TestReadEncodedBuffers(t *testing.T) {
 	}{{"large.l3", large}, {"small.l3", small}, {"large.l3", large}} {
 		s, err := d.Sample(ctx, c.name)
 		must(t, err)
-		buf, err = d.ReadEncoded(ctx, s, buf)
+		buf, err = d.ReadEncoded(ctx, s, 0, buf)
 		must(t, err)
 		if !bytes.Equal(buf, c.want) {
 			t.Errorf("round %d: other bytes", i)
@@ -343,7 +348,7 @@ func TestReadEncodedBuffers(t *testing.T) {
 	s, err := d.Sample(ctx, "small.l3")
 	must(t, err)
 	must(t, os.Remove(dir+"/small.l3"))
-	back, err := d.ReadEncoded(ctx, s, buf)
+	back, err := d.ReadEncoded(ctx, s, 0, buf)
 	if !errors.Is(err, fs.ErrNotExist) || len(back) != 0 || cap(back) != cap(buf) {
 		t.Errorf("a removed file: %v, a buffer of %d, capacity %d of %d", err, len(back), cap(back), cap(buf))
 	}
@@ -367,7 +372,7 @@ func TestReplacedBetween(t *testing.T) {
 		time.Sleep(20 * time.Millisecond) // longer than a tick of a coarse clock
 		must(t, change(dir+"/a.l3"))
 		read := d.Stats().StoreBytesRead
-		got, err := d.ReadEncoded(ctx, s, nil)
+		got, err := d.ReadEncoded(ctx, s, 0, nil)
 		if !errors.Is(err, ErrChanged) || len(got) != 0 || !strings.Contains(err.Error(), dir+"/a.l3") {
 			t.Errorf("%s: %d bytes, %v", name, len(got), err)
 		}
@@ -404,7 +409,7 @@ func TestChangedWhileRead(t *testing.T) {
 			}
 			var err error
 			if during == "samples" {
-				_, err = d.ReadEncoded(ctx, s, nil)
+				_, err = d.ReadEncoded(ctx, s, 0, nil)
 			} else {
 				_, err = d.Sample(ctx, "a.l3")
 			}
@@ -423,7 +428,7 @@ func TestChangedWhileRead(t *testing.T) {
 		replace(t, path, other)
 		return 0, nil, false
 	}
-	got, err := d.ReadEncoded(context.Background(), s, nil)
+	got, err := d.ReadEncoded(context.Background(), s, 0, nil)
 	if !errors.Is(err, ErrChanged) && !bytes.Equal(got, file) {
 		t.Errorf("renamed over while read: %d bytes, %v", len(got), err)
 	}
@@ -450,7 +455,7 @@ func TestFaultyReads(t *testing.T) {
 		}, nil},
 	} {
 		store.onRead = c.read
-		got, err := d.ReadEncoded(context.Background(), s, nil)
+		got, err := d.ReadEncoded(context.Background(), s, 0, nil)
 		if !errors.Is(err, c.want) || (c.want == nil) != bytes.Equal(got, file) {
 			t.Errorf("%s: %d bytes, %v; want %v", c.name, len(got), err, c.want)
 		}
@@ -470,14 +475,14 @@ func TestCancelledRead(t *testing.T) {
 	d, store := openDataset(t, dir, Options{})
 	s, err := d.Sample(context.Background(), "a.l3")
 	must(t, err)
-	got, err := d.ReadEncoded(context.Background(), s, nil)
+	got, err := d.ReadEncoded(context.Background(), s, 0, nil)
 	if err != nil || !bytes.Equal(got, file) {
 		t.Errorf("read %d bytes, %v", len(got), err)
 	}
 	before := d.Stats()
 	ctx, cancel := context.WithCancel(context.Background())
 	store.onRead = func([]byte, int64) (int, error, bool) { cancel(); return 0, nil, false }
-	if _, err := d.ReadEncoded(ctx, s, nil); !errors.Is(err, context.Canceled) {
+	if _, err := d.ReadEncoded(ctx, s, 0, nil); !errors.Is(err, context.Canceled) {
 		t.Errorf("cancelled while it read: %v", err)
 	}
 	after := d.Stats()
@@ -485,7 +490,7 @@ func TestCancelledRead(t *testing.T) {
 		t.Errorf("%d bytes read after the caller had gone, %+v", n, after)
 	}
 	opens := store.opens.Load()
-	if _, err := d.ReadEncoded(ctx, s, nil); !errors.Is(err, context.Canceled) {
+	if _, err := d.ReadEncoded(ctx, s, 0, nil); !errors.Is(err, context.Canceled) {
 		t.Errorf("cancelled before: %v", err)
 	}
 	if _, err := d.Sample(ctx, "a.l3"); !errors.Is(err, context.Canceled) {
@@ -514,14 +519,14 @@ func TestEncodedSize(t *testing.T) {
 		{1, 0, 0, nil},
 	} {
 		s := &Sample{Path: "x.l3", Info: Info{Size: c.size}}
-		s.L3 = l3.Info{Version: c.version, FileBytes: c.fileBytes, HeadBytes: 100, Shape: shape}
+		s.L3 = &l3.Info{Version: c.version, FileBytes: c.fileBytes, HeadBytes: 100, Shape: shape}
 		if err := checkEncodedSize(s); !errors.Is(err, c.want) {
 			t.Errorf("%+v: %v", c, err)
 		}
 	}
 	d, store := openDataset(t, t.TempDir(), Options{})
-	s := &Sample{Path: "x.l3", Info: Info{Size: 1 << 60}, L3: l3.Info{Version: 1, Shape: shape}}
-	if _, err := d.ReadEncoded(context.Background(), s, nil); !errors.Is(err, l3.ErrTooLarge) || store.opens.Load() != 0 {
+	s := &Sample{Path: "x.l3", Info: Info{Size: 1 << 60}, L3: &l3.Info{Version: 1, Shape: shape}}
+	if _, err := d.ReadEncoded(context.Background(), s, 0, nil); !errors.Is(err, l3.ErrTooLarge) || store.opens.Load() != 0 {
 		t.Errorf("%d opens, %v", store.opens.Load(), err)
 	}
 }
@@ -688,7 +693,7 @@ func TestSamplesBelongTogether(t *testing.T) {
 				if s == nil {
 					return
 				}
-				got, err := d.ReadEncoded(ctx, s, nil)
+				got, err := d.ReadEncoded(ctx, s, 0, nil)
 				content, there := now[name]
 				info, statErr := d.Stat(ctx, name)
 				switch {
@@ -724,7 +729,7 @@ func TestDatasetDescriptorsStayFlat(t *testing.T) {
 		if i%2 == 1 {
 			store.onRead = func([]byte, int64) (int, error, bool) { return 0, unix.EIO, true }
 		}
-		if _, err := d.ReadEncoded(ctx, s, nil); (err != nil) != (i%2 == 1) {
+		if _, err := d.ReadEncoded(ctx, s, 0, nil); (err != nil) != (i%2 == 1) {
 			t.Fatal(err)
 		}
 		store.onRead = nil
@@ -760,7 +765,7 @@ func BenchmarkSample(b *testing.B) {
 		b.ReportAllocs()
 		b.SetBytes(int64(len(file)))
 		for b.Loop() {
-			if buf, err = d.ReadEncoded(context.Background(), s, buf); err != nil {
+			if buf, err = d.ReadEncoded(context.Background(), s, 0, buf); err != nil {
 				b.Fatal(err)
 			}
 		}

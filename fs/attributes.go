@@ -48,17 +48,19 @@ type attribute struct{ name, value string }
 // attributePrefix stands before the names of all extended attributes.
 const attributePrefix = "user.prismfs."
 
-// sampleAttributes tells of a sample what a file of bare samples cannot.
-func sampleAttributes(s *dataset.Sample, shape, dtype string) []attribute {
+// sampleAttributes tells of a sample what a file of bare samples cannot; encoded
+// is what its fidelity costs to read.
+func sampleAttributes(c content, shape, dtype string, encoded int64) []attribute {
+	s := c.sample
 	a := []attribute{
 		{attributePrefix + "shape", shape},
 		{attributePrefix + "dtype", dtype},
-		{attributePrefix + "fidelity", "1"}, // L3 has one
-		{attributePrefix + "source", s.Path},
-		{attributePrefix + "encoded_bytes", strconv.FormatInt(s.Info.Size, 10)},
+		{attributePrefix + "fidelity", strconv.Itoa(c.fidelity)},
+		{attributePrefix + "source", s.Source},
+		{attributePrefix + "encoded_bytes", strconv.FormatInt(encoded, 10)},
 	}
-	if l := s.L3.Meta.Label; l != nil {
-		a = append(a, attribute{attributePrefix + "label", strconv.FormatInt(*l, 10)})
+	if s.Label != nil {
+		a = append(a, attribute{attributePrefix + "label", strconv.Itoa(*s.Label)})
 	}
 	return a
 }

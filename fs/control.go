@@ -132,6 +132,8 @@ A folder name may end in one or more +TERM, in any order: train+png, train+3+raw
 A file carries its terms before the suffix: train/0007/a+chw.npy. The root is /+png/.
 
 number  fidelity k: scan groups 1..k of progressive records; L3 has one fidelity, any k gives it
+auto    the fidelity that prismfs fidelity sets while the mount runs, full until then
+auto-NAME  the same; each name has a fidelity of its own
 npy     NumPy format 1.0, (H,W) for one channel, else (H,W,C)
 png     PNG, not compressed: every image reader takes it
 ppm     Netpbm P6 or P5, always named .ppm; 16-bit samples need the term 16 too
@@ -140,7 +142,9 @@ raw     the samples alone; shape and type stand in extended attributes user.pris
 chw     with npy or raw: channels first
 rgb     three 8-bit channels, whatever is stored
 l3      the stored L3 file
-orig    under the original file names, suffix included; the content is a PNG
+jpg     of progressive records: the JPEG of the fidelity, not decoded
+orig    under the original file names, suffix included; the content is a PNG of L3 files,
+        of progressive records the JPEG
 
 A sample that a form cannot hold is left out of that view. Views are not listed.
 `, "\n")

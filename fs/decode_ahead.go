@@ -18,16 +18,18 @@ import (
 // 1/8 of the cache's budget.
 const aheadShare = 8
 
-// aheadFolder is a folder of the source in the form in which it is read.
+// aheadFolder is a folder of the source in the form and at the fidelity in which
+// it is read.
 type aheadFolder struct {
-	path string
-	form tensor.Form
+	path     string
+	form     tensor.Form
+	fidelity int // as the view has it; 0 is full
 }
 
 // aheadOf returns the folder of a sample and the name of its file there.
-func aheadOf(s *dataset.Sample, form tensor.Form) (aheadFolder, string) {
-	slash := strings.LastIndexByte(s.Path, '/')
-	return aheadFolder{path: s.Path[:max(slash, 0)], form: form}, s.Path[slash+1:]
+func aheadOf(c content, v View) (aheadFolder, string) {
+	slash := strings.LastIndexByte(c.sample.Path, '/')
+	return aheadFolder{path: c.sample.Path[:max(slash, 0)], form: c.form, fidelity: v.Fidelity}, c.sample.Path[slash+1:]
 }
 
 // newReadAhead returns what decodes ahead of readers, nil if nothing is to.
@@ -62,20 +64,38 @@ func (a *aheadSource) List(in aheadFolder, limit int) ([]string, error) {
 	return names, err
 }
 
+// Next returns the folder that a reader comes to who goes through all of them by
+// name, as torchvision's ImageFolder does.
+func (a *aheadSource) Next(in aheadFolder) (aheadFolder, bool) {
+	if in.path == "" {
+		return in, false
+	}
+	above, name := path.Split(in.path)
+	next := ""
+	err := a.m.ds.Scan(background, strings.TrimSuffix(above, "/"), func(e dataset.DirEntry) bool {
+		if e.Kind == dataset.Dir && e.Name > name && (next == "" || e.Name < next) {
+			next = e.Name
+		}
+		return true
+	})
+	in.path = above + next
+	return in, err == nil && next != ""
+}
+
 // Make decodes a sample into the cache.
 func (a *aheadSource) Make(in aheadFolder, name string) (int64, bool, error) {
 	s, err := a.m.ds.Sample(background, path.Join(in.path, name))
 	if err != nil {
 		return 0, false, err
 	}
-	layout, err := in.form.Layout(s.L3.Shape)
+	c, err := contentOf(background, a.m.ds, s, View{Form: in.form, Fidelity: in.fidelity})
 	if err != nil {
 		return 0, false, err
 	}
-	made, err := a.m.cache.Prefetch(keyOf(s, in.form), layout.Size(), func(dst []byte) error {
-		return a.m.fill(s, in.form, dst, true)
+	made, err := a.m.cache.Prefetch(c.key(), c.size, func(dst []byte) error {
+		return a.m.fill(c, dst, true)
 	})
-	return layout.Size(), made, err
+	return c.size, made, err
 }
 
 // Spare reports whether there is a processor that could decode.

@@ -113,8 +113,10 @@ func TestAheadSourceList(t *testing.T) {
 func TestAheadOf(t *testing.T) {
 	form := tensor.Form{Container: tensor.PNG}
 	for path, want := range map[string][2]string{"a/b/1.l3": {"a/b", "1.l3"}, "1.l3": {"", "1.l3"}} {
-		in, name := aheadOf(&dataset.Sample{Path: path}, form)
-		if in != (aheadFolder{want[0], form}) || name != want[1] {
+		// The view's fidelity is the same throughout a folder, the content's may not be.
+		c := content{sample: &dataset.Sample{Path: path}, form: form, fidelity: 6}
+		in, name := aheadOf(c, View{Fidelity: 9, Form: tensor.Form{Container: tensor.Orig}})
+		if in != (aheadFolder{want[0], form, 9}) || name != want[1] {
 			t.Errorf("%s: %+v, %s", path, in, name)
 		}
 	}

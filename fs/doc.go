@@ -16,11 +16,13 @@
 // # One node, one content
 //
 // A node stands for a path as it was written and for one content. When the
-// source file is replaced, the next lookup makes a node with the same inode
-// number and another generation. So an old handle or map keeps the old bytes,
-// a new open gets the new ones, sizes belong to their bytes, and pages that
-// the kernel keeps are right for as long as their inode lives. A stale name is
-// answered with ESTALE, on which the kernel looks it up again.
+// source file is replaced, or another fidelity set for an auto view, the next
+// lookup makes a node with the same inode number and another generation; the
+// kernel remembers no names of auto views, so that every open begins with a
+// lookup. So an old handle or map keeps the old bytes, a new open gets the new
+// ones, sizes belong to their bytes, and pages that the kernel keeps are right
+// for as long as their inode lives. A stale name is answered with ESTALE, on
+// which the kernel looks it up again.
 //
 // # One inode, one way
 //
@@ -34,6 +36,12 @@
 //
 // See resolve.go for what a name leads to and view.go for the grammar of
 // views. Inode numbers are hashes of paths (inode_number.go).
+//
+// # What is set at run time
+//
+// The fidelities of auto views (fidelities.go), by way of a Unix socket
+// (control_socket.go, and control_client.go for the command). A lookup takes the
+// setting of its moment, and the node keeps it.
 //
 // # What it does not know
 //

@@ -7,7 +7,6 @@ import (
 
 	"prismfs/dataset"
 	"prismfs/gpudecode"
-	"prismfs/tensor"
 )
 
 // background is the context of work for a reader. An interrupt does not end
@@ -27,23 +26,26 @@ func takeScratch() *[]byte {
 }
 
 // fill writes the whole virtual file of a sample into dst: it reads the bytes
-// that the sample costs, decodes them and gives them their form. If it is ahead
-// of its reader it fails rather than wait for a place to decode.
-func (m *mount) fill(s *dataset.Sample, form tensor.Form, dst []byte, ahead bool) error {
-	layout, err := form.Layout(s.L3.Shape)
+// that the fidelity costs, decodes them and gives them their form. If it is
+// ahead of its reader it fails rather than wait for a place to decode.
+func (m *mount) fill(c content, dst []byte, ahead bool) error {
+	if !c.form.Decoded() {
+		return m.fillStored(c, dst)
+	}
+	layout, err := c.form.Layout(c.sample.Shape)
 	if err != nil {
 		return err
 	}
 	encoded := takeScratch()
 	defer scratch.Put(encoded)
-	*encoded, err = m.ds.ReadEncoded(background, s, *encoded)
+	*encoded, err = m.ds.ReadEncoded(background, c.sample, c.fidelity, *encoded)
 	if err != nil {
 		return err
 	}
-	n := s.L3.Shape.Bytes()
+	n := c.sample.Shape.Bytes()
 	if off, ok := layout.InPlace(); ok {
 		pix := dst[off : off+n]
-		if err := m.decode(s, *encoded, pix, ahead); err != nil {
+		if err := m.decode(c.sample, *encoded, pix, ahead); err != nil {
 			return err
 		}
 		return layout.Render(dst, pix)
@@ -54,15 +56,34 @@ func (m *mount) fill(s *dataset.Sample, form tensor.Form, dst []byte, ahead bool
 		*pix = make([]byte, n)
 	}
 	*pix = (*pix)[:n]
-	if err := m.decode(s, *encoded, *pix, ahead); err != nil {
+	if err := m.decode(c.sample, *encoded, *pix, ahead); err != nil {
 		return err
 	}
 	return layout.Render(dst, *pix)
 }
 
+// fillStored writes the stored bytes of a sample, where possible right into dst.
+func (m *mount) fillStored(c content, dst []byte) error {
+	encoded, err := m.ds.ReadEncoded(background, c.sample, c.fidelity, dst[:0])
+	if err != nil {
+		return err
+	}
+	if len(encoded) != len(dst) {
+		return fmt.Errorf("%s: %d bytes were read, %d announced: %w", c.sample.Path, len(encoded), len(dst), dataset.ErrChanged)
+	}
+	if len(dst) > 0 && &encoded[0] != &dst[0] {
+		copy(dst, encoded)
+	}
+	return nil
+}
+
 func (m *mount) decode(s *dataset.Sample, encoded, pix []byte, ahead bool) error {
+	codec := gpudecode.L3
+	if s.Format == dataset.PCR {
+		codec = gpudecode.JPEG
+	}
 	err := m.decoder.Decode(background, &gpudecode.Request{
-		Codec: gpudecode.L3, Encoded: encoded, Pix: pix, Name: s.Path, Ahead: ahead,
+		Codec: codec, Encoded: encoded, Pix: pix, Shape: s.Shape, Name: s.Path, Ahead: ahead,
 	})
 	if err != nil {
 		return fmt.Errorf("%d bytes: %w", len(encoded), err)

@@ -19,11 +19,20 @@ func inodeNumber(written string) uint64 {
 // generation tells apart nodes whose inode numbers are the same: other paths
 // with the same hash, and other contents of the same path.
 func generation(written string, id dataset.Identity) uint64 {
-	content := make([]byte, 0, 5*8)
+	return generationOf(written, identityBytes(id))
+}
+
+// autoGeneration does so for a path whose fidelity can be set.
+func autoGeneration(written string, id dataset.Identity, fidelity int) uint64 {
+	return generationOf(written, binary.LittleEndian.AppendUint64(identityBytes(id), uint64(fidelity)))
+}
+
+func identityBytes(id dataset.Identity) []byte {
+	b := make([]byte, 0, 6*8)
 	for _, v := range []uint64{id.Dev, id.Ino, uint64(id.Size), uint64(id.MTimeNS), uint64(id.CTimeNS)} {
-		content = binary.LittleEndian.AppendUint64(content, v)
+		b = binary.LittleEndian.AppendUint64(b, v)
 	}
-	return generationOf(written, content)
+	return b
 }
 
 // folderGeneration does so for folders. One path can come to mean another

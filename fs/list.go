@@ -92,13 +92,15 @@ func (r resolver) listed(ctx context.Context, p place, e dataset.DirEntry, taken
 		return ""
 	case e.Kind == dataset.Dir || !dataset.IsSample(e.Name):
 		return e.Name
-	case p.view.Form.Container == tensor.JPG:
-		return "" // an L3 file holds none
+	}
+	format := formatOf(e.Name)
+	if !storedHold(format, p.view.Form) {
+		return ""
 	}
 	// A damaged file is listed under the name that it would have, so that its
 	// owner sees it fail.
-	damaged := strings.TrimSuffix(e.Name, dataset.SampleSuffix) + p.view.Form.Suffix()
-	if !p.view.Form.HoldsAll() {
+	damaged := dataset.TrimSampleSuffix(e.Name) + p.view.Form.Suffix()
+	if !holdsAll(format, p.view.Form) {
 		_, err := r.sampleAt(ctx, path.Join(p.source, e.Name), p.view)
 		if errors.Is(err, tensor.ErrCannotHold) {
 			return ""

@@ -66,9 +66,24 @@ type Options struct {
 	EntryTimeout time.Duration // of names; 0 takes DefaultTimeout, a negative one is none
 	AttrTimeout  time.Duration // of attributes; the same
 	Limits       l3.Limits     // of one image; the zero value takes the default
-	Logger       *slog.Logger
-	Version      string
-	Force        Fallbacks
+	// KeepDuplicates shows the images that the last record of a PCR dataset has
+	// from the record before it.
+	KeepDuplicates bool
+	// TolerateJPEGWarnings serves JPEGs of which libjpeg says that they are
+	// corrupt, as PIL would.
+	TolerateJPEGWarnings bool
+	// MaxGap is how many unneeded bytes are read rather than left out between
+	// two ranges of a record; 0 is what suits the store, negative none.
+	MaxGap int64
+	// TableDir is where tables of PCR datasets are kept; "" is the user's cache
+	// folder, - nowhere.
+	TableDir string
+	// Throttle bounds what is read from the source, in bytes a second, as a slow
+	// disk or network would; 0 is no bound.
+	Throttle int64
+	Logger   *slog.Logger
+	Version  string
+	Force    Fallbacks
 }
 
 // Mounted is a mount that answers.
@@ -94,6 +109,8 @@ type mount struct {
 	direct  directReads
 	layer   *kernelLayer
 	control *control
+	auto    *fidelities
+	socket  *controlSocket // nil for none
 	started time.Time
 	pid     int
 	closing chan struct{} // closed when the mount is gone
@@ -121,13 +138,21 @@ func Mount(opt Options) (*Mounted, error) {
 	if opt.Source, err = filepath.Abs(opt.Source); err != nil {
 		return nil, &SourceError{err}
 	}
-	store, err := dataset.OpenLocal(opt.Source)
+	var store dataset.Store
+	store, err = dataset.OpenLocal(opt.Source)
 	if err != nil {
 		return nil, &SourceError{err}
 	}
+	if opt.Throttle > 0 {
+		store = dataset.Throttle(store, opt.Throttle)
+	}
 	m := newMount(opt, store)
+	if m.socket, err = m.openControlSocket(); err != nil {
+		m.log.Warn("no control socket; the fidelity of auto views cannot be set", "error", err)
+	}
 	server, err := m.serve()
 	if err != nil {
+		m.socket.close()
 		m.decoder.Close()
 		return nil, errors.Join(err, store.Close())
 	}
@@ -190,18 +215,24 @@ func newMount(opt Options, store dataset.Store) *mount {
 	tail := new(logTail)
 	log := withTail(opt.Logger, tail)
 	m := &mount{
-		opt:     opt,
-		log:     log,
-		tail:    tail,
-		store:   store,
-		ds:      dataset.Open(store, dataset.Options{Limits: opt.Limits, Logger: log}),
-		decoder: gpudecode.New(gpudecode.Options{Workers: opt.Workers, Limits: opt.Limits, Logger: log}),
+		opt:   opt,
+		log:   log,
+		tail:  tail,
+		store: store,
+		ds: dataset.Open(store, dataset.Options{
+			Limits: opt.Limits, Logger: log,
+			KeepDuplicates: opt.KeepDuplicates, MaxGap: opt.MaxGap, TableDir: opt.TableDir,
+		}),
+		decoder: gpudecode.New(gpudecode.Options{
+			Workers: opt.Workers, Limits: opt.Limits, Logger: log, TolerateWarnings: opt.TolerateJPEGWarnings,
+		}),
+		auto:    new(fidelities),
 		layer:   new(kernelLayer),
 		started: time.Now(),
 		pid:     os.Getpid(),
 		closing: make(chan struct{}),
 	}
-	m.names = resolver{ds: m.ds}
+	m.names = resolver{ds: m.ds, auto: m.auto}
 	m.control = newControl(m)
 	m.ahead = m.newReadAhead()
 	return m
@@ -210,8 +241,9 @@ func newMount(opt Options, store dataset.Store) *mount {
 // nodeOptions configures the node layer.
 func nodeOptions(opt Options) *gofs.Options {
 	return &gofs.Options{
-		EntryTimeout: &opt.EntryTimeout,
-		AttrTimeout:  &opt.AttrTimeout,
+		// No EntryTimeout: it would take the place of 0, which is what names of
+		// auto views have. Lookups say theirs.
+		AttrTimeout: &opt.AttrTimeout,
 		// No negative timeout: a file that is added is seen at once.
 
 		// Mode 000 means that nobody may read; go-fuse would make it 0644.
@@ -412,6 +444,7 @@ func (x *Mounted) Detach() error { return detach(x.m.opt.Mountpoint, true) }
 // close frees what the mount holds, after the last request.
 func (m *mount) close() error {
 	close(m.closing)
+	m.socket.close()
 	if m.ahead != nil {
 		m.ahead.Close()
 		m.idle.close()

@@ -13,6 +13,7 @@ import (
 	"github.com/hanwen/go-fuse/v2/fuse"
 
 	"prismfs/dataset"
+	"prismfs/tensor"
 )
 
 // dirNode is a folder of the mount.
@@ -61,20 +62,21 @@ func (d *dirNode) lookedUpFolder(ctx context.Context, written string, t target, 
 }
 
 func (d *dirNode) lookedUpSample(ctx context.Context, written string, t target, out *fuse.EntryOut) (*gofs.Inode, syscall.Errno) {
-	gen := generation(written, t.info.ID)
-	if !t.view.Form.Decoded() { // stored bytes
-		n := &plainNode{m: d.m, source: t.source, info: t.info, sample: t.sample, view: t.view}
+	if t.sample.form.Container == tensor.L3 { // the file as it is
+		n := &plainNode{m: d.m, source: t.source, info: t.info, stored: t.sample}
 		n.fillAttr(&out.Attr)
 		d.m.setTimeouts(out)
-		return d.newChild(ctx, n, written, fuse.S_IFREG, gen), 0
+		return d.newChild(ctx, n, written, fuse.S_IFREG, generation(written, t.info.ID)), 0
 	}
-	layout, err := t.view.Form.Layout(t.sample.L3.Shape)
-	if err != nil {
-		return nil, d.m.fail("lookup", written, err)
-	}
-	n := &sampleNode{m: d.m, sample: t.sample, view: t.view, size: layout.Size()}
+	n := &sampleNode{m: d.m, content: t.sample, view: t.view}
 	n.fillAttr(&out.Attr)
 	d.m.setTimeouts(out)
+	gen := generation(written, t.info.ID)
+	if t.view.Auto.Word != "" {
+		// The name can come to mean another content at any time.
+		out.SetEntryTimeout(0)
+		gen = autoGeneration(written, t.info.ID, t.sample.fidelity)
+	}
 	return d.newChild(ctx, n, written, fuse.S_IFREG, gen), 0
 }
 

@@ -23,9 +23,7 @@ type plainNode struct {
 	info   dataset.Info
 	opens  atomic.Int64
 
-	// Of a stored sample only.
-	sample *dataset.Sample
-	view   View
+	stored content // of a stored L3 file only
 }
 
 // plainHandle is an open file of the source.
@@ -93,9 +91,9 @@ func (n *plainNode) Listxattr(ctx context.Context, dest []byte) (uint32, syscall
 }
 
 func (n *plainNode) attributes() []attribute {
-	if n.sample == nil {
+	if n.stored.sample == nil {
 		return nil
 	}
-	s := n.sample.L3.Shape
-	return sampleAttributes(n.sample, shapeText([]int{s.Height, s.Width, s.Channels}), s.DType.String())
+	s := n.stored.sample.Shape
+	return sampleAttributes(n.stored, shapeText([]int{s.Height, s.Width, s.Channels}), s.DType.String(), n.info.Size)
 }

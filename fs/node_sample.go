@@ -18,22 +18,23 @@ import (
 // bufferKey is what a decoded file is kept under: what it holds, not the path
 // by which it is read.
 type bufferKey struct {
-	path string
-	id   dataset.Identity
-	form tensor.Form
+	path     string
+	id       dataset.Identity
+	form     tensor.Form
+	fidelity int
 }
 
 type buffer = cache.Buffer[bufferKey]
 
-// sampleNode is a decoded file. It stands for one content: when the source
-// file is replaced, the next lookup makes another node. What the kernel keeps
-// of it, attributes and pages, is therefore right for ever.
+// sampleNode is a file that is served from the cache. It stands for one content:
+// when the source file is replaced, or the fidelity of an auto view set, the
+// next lookup makes another node. What the kernel keeps of it, attributes and
+// pages, is therefore right for ever.
 type sampleNode struct {
 	gofs.Inode
-	m      *mount
-	sample *dataset.Sample
-	view   View
-	size   int64
+	m       *mount
+	content content
+	view    View // Fidelity is that of the lookup
 
 	// mu guards the inode's mode. From the first open to the last release the
 	// inode is served from one buffer, and from it in one way: by the kernel if
@@ -56,14 +57,20 @@ type sampleHandle struct {
 }
 
 // fillAttr writes the attributes; they never change.
-func (n *sampleNode) fillAttr(a *fuse.Attr) { fillFileAttr(a, n.sample.Info, n.size) }
+func (n *sampleNode) fillAttr(a *fuse.Attr) { fillFileAttr(a, n.content.sample.Info, n.content.size) }
+
+// source is the path of the sample.
+func (n *sampleNode) source() string { return n.content.sample.Path }
+
+// unchanged looks whether the name still stands for this content.
+func (n *sampleNode) unchanged() error { return n.m.unchanged(n.source(), n.content.sample.Info.ID) }
 
 // Getattr answers from memory while the file is open. Else it looks whether the
 // name still stands for this content.
 func (n *sampleNode) Getattr(ctx context.Context, _ gofs.FileHandle, out *fuse.AttrOut) syscall.Errno {
 	if n.opens.Load() == 0 {
-		if err := n.m.unchanged(n.sample.Path, n.sample.Info.ID); err != nil {
-			return n.m.fail("getattr", n.sample.Path, err)
+		if err := n.unchanged(); err != nil {
+			return n.m.fail("getattr", n.source(), err)
 		}
 	}
 	n.fillAttr(&out.Attr)
@@ -76,19 +83,19 @@ func (n *sampleNode) Open(ctx context.Context, flags uint32) (gofs.FileHandle, u
 	if flags&syscall.O_ACCMODE != syscall.O_RDONLY {
 		return nil, 0, syscall.EROFS
 	}
-	if err := n.m.unchanged(n.sample.Path, n.sample.Info.ID); err != nil {
-		return nil, 0, n.m.fail("open", n.sample.Path, err)
+	if err := n.unchanged(); err != nil {
+		return nil, 0, n.m.fail("open", n.source(), err)
 	}
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	if n.opens.Load() == 0 {
-		buf, missed, err := n.m.decoded(n.sample, n.view.Form, n.size)
+		buf, missed, err := n.m.filled(n.content)
 		if err != nil {
-			return nil, 0, n.m.fail("open", n.sample.Path, err)
+			return nil, 0, n.m.fail("open", n.source(), err)
 		}
 		n.buf = buf
 		if n.m.ahead != nil {
-			in, name := aheadOf(n.sample, n.view.Form)
+			in, name := aheadOf(n.content, n.view)
 			n.m.ahead.Opened(in, name, missed)
 		}
 	}
@@ -111,7 +118,7 @@ func (n *sampleNode) Open(ctx context.Context, flags uint32) (gofs.FileHandle, u
 func (h *sampleHandle) Read(ctx context.Context, dest []byte, off int64) (fuse.ReadResult, syscall.Errno) {
 	data, err := h.buf.Slice(dest, off, len(dest))
 	if err != nil {
-		return nil, h.node.m.fail("read", h.node.sample.Path, err)
+		return nil, h.node.m.fail("read", h.node.source(), err)
 	}
 	if h.direct {
 		h.reads.Add(1)
@@ -146,27 +153,29 @@ func (n *sampleNode) Listxattr(ctx context.Context, dest []byte) (uint32, syscal
 }
 
 func (n *sampleNode) attributes() []attribute {
-	layout, err := n.view.Form.Layout(n.sample.L3.Shape)
+	s, form := n.content.sample.Shape, n.content.form
+	shape, dtype := []int{s.Height, s.Width, s.Channels}, s.DType.String()
+	if form.Decoded() {
+		layout, err := form.Layout(s)
+		if err != nil {
+			return nil
+		}
+		shape, dtype = layout.Shape(), layout.DType()
+	}
+	encoded, err := n.m.ds.EncodedBytes(background, n.content.sample, n.content.fidelity)
 	if err != nil {
+		n.m.fail("getxattr", n.source(), err)
 		return nil
 	}
-	return sampleAttributes(n.sample, shapeText(layout.Shape()), layout.DType())
+	return sampleAttributes(n.content, shapeText(shape), dtype, encoded)
 }
 
-// keyOf returns what the decoded file of a sample is kept under.
-func keyOf(s *dataset.Sample, form tensor.Form) bufferKey {
-	if form.Container == tensor.Orig { // a PNG under another name
-		form.Container = tensor.PNG
-	}
-	return bufferKey{path: s.Path, id: s.Info.ID, form: form}
-}
-
-// decoded returns the pinned buffer of a sample in a form, and whether it had to
-// be decoded for that.
-func (m *mount) decoded(s *dataset.Sample, form tensor.Form, size int64) (buf *buffer, missed bool, err error) {
-	buf, err = m.cache.Get(keyOf(s, form), size, func(dst []byte) error {
+// filled returns the pinned buffer of a content, and whether it had to be filled
+// for that.
+func (m *mount) filled(c content) (buf *buffer, missed bool, err error) {
+	buf, err = m.cache.Get(c.key(), c.size, func(dst []byte) error {
 		missed = true
-		if err := m.fill(s, form, dst, false); err != nil {
+		if err := m.fill(c, dst, false); err != nil {
 			return fmt.Errorf("decoding: %w", err)
 		}
 		return nil

@@ -50,6 +50,9 @@ func TestInodeNumbers(t *testing.T) {
 			t.Error("different contents share a generation")
 		}
 	}
+	if id := (dataset.Identity{Ino: 1, Size: 2}); autoGeneration("p", id, 1) == autoGeneration("p", id, 2) || autoGeneration("p", id, 1) == a {
+		t.Error("two fidelities share a generation")
+	}
 	png := View{Form: tensor.Form{Container: tensor.PNG}}
 	if folderGeneration("a+png", place{source: "a", view: png}) == folderGeneration("a+png", place{source: "a+png", view: DefaultView}) {
 		t.Error("a view of a folder and a folder with the name of the view share a generation")

@@ -34,11 +34,11 @@ const (
 // target is what a name in a place leads to.
 type target struct {
 	kind   targetKind
-	at     place           // of a folder
-	view   View            // of a sample
-	source string          // path of a file in the source
-	info   dataset.Info    // of what is in the source
-	sample *dataset.Sample // of a sample
+	at     place        // of a folder
+	view   View         // of a sample
+	source string       // path of a file in the source
+	info   dataset.Info // of what is in the source
+	sample content      // of a sample
 }
 
 // errWhy is ENOENT with the reason, for the log.
@@ -49,7 +49,8 @@ func (e *errWhy) Unwrap() error { return iofs.ErrNotExist }
 
 // resolver finds what names stand for. It knows names and headers, not nodes.
 type resolver struct {
-	ds *dataset.Dataset
+	ds   *dataset.Dataset
+	auto *fidelities // of auto views at this moment
 }
 
 // resolve finds what name leads to in p: the exact name in the source first,
@@ -109,14 +110,12 @@ func (r resolver) sampleAt(ctx context.Context, source string, v View) (target, 
 	if err != nil {
 		return target{}, err
 	}
-	if v.Form.Decoded() {
-		if _, err := v.Form.Layout(s.L3.Shape); err != nil {
-			return target{}, err
-		}
-	} else if v.Form.Container != tensor.L3 {
-		return target{}, tensor.ErrCannotHold
+	v = r.auto.now(v)
+	c, err := contentOf(ctx, r.ds, s, v)
+	if err != nil {
+		return target{}, err
 	}
-	return target{kind: sample, source: source, info: s.Info, sample: s, view: v}, nil
+	return target{kind: sample, source: source, info: s.Info, sample: c, view: v}, nil
 }
 
 // sampleNamed finds the sample that has the given name in view v.
@@ -142,17 +141,24 @@ func (r resolver) sampleNamed(ctx context.Context, dir, name string, v View) (ta
 
 // sampleFiles lists the file names in the source that could be shown as name.
 func sampleFiles(name string, v View) []string {
-	if v.Form.Container == tensor.Orig {
-		stem := strings.TrimSuffix(name, path.Ext(name))
-		return []string{stem + dataset.SampleSuffix, name + dataset.SampleSuffix}
-	}
-	stem, ok := strings.CutSuffix(name, v.Form.Suffix())
-	if !ok || stem == "" {
-		return nil
-	}
-	files := []string{stem + dataset.SampleSuffix}
-	if dataset.IsSample(stem) {
-		files = append(files, stem) // x.l3.npy: see shownName
+	var files []string
+	for _, suffix := range []string{dataset.SampleSuffix, dataset.RecordSuffix} {
+		if !storedHold(formatOf(suffix), v.Form) {
+			continue
+		}
+		if v.Form.Container == tensor.Orig {
+			stem := strings.TrimSuffix(name, path.Ext(name))
+			files = append(files, stem+suffix, name+suffix)
+			continue
+		}
+		stem, ok := strings.CutSuffix(name, v.Form.Suffix())
+		if !ok || stem == "" {
+			return nil
+		}
+		files = append(files, stem+suffix)
+		if strings.HasSuffix(stem, suffix) && stem != suffix {
+			files = append(files, stem) // x.l3.npy: see shownName
+		}
 	}
 	return files
 }
@@ -161,7 +167,7 @@ func sampleFiles(name string, v View) []string {
 // view: its suffix replaced, or kept and extended where the folder has a file
 // with that name, so that neither hides the other. taken says whether it has.
 func (r resolver) shownName(ctx context.Context, dir, file string, v View, taken func(string) (bool, error)) (string, error) {
-	name := strings.TrimSuffix(file, dataset.SampleSuffix) + v.Form.Suffix()
+	name := dataset.TrimSampleSuffix(file) + v.Form.Suffix()
 	longer := file + v.Form.Suffix()
 	switch v.Form.Container {
 	case tensor.L3:
@@ -171,7 +177,7 @@ func (r resolver) shownName(ctx context.Context, dir, file string, v View, taken
 		if err != nil {
 			return "", err
 		}
-		name, longer = originalName(s), file+".png"
+		name, longer = originalName(s), file+contentSuffix(s)
 	}
 	hidden, err := taken(name)
 	if err != nil || !hidden {
@@ -192,14 +198,21 @@ func (r resolver) takenIn(ctx context.Context, dir string) func(string) (bool, e
 }
 
 // originalName returns the name that a sample had before it was packed. A file
-// that was renamed since, or that never told, is called a PNG, which is what
-// its content is.
+// that was renamed since, or that never told, has the suffix of its content.
 func originalName(s *dataset.Sample) string {
 	n := s.OriginalName
 	if n == s.Stem || strings.TrimSuffix(n, path.Ext(n)) == s.Stem {
 		return n
 	}
-	return s.Stem + ".png"
+	return s.Stem + contentSuffix(s)
+}
+
+// contentSuffix is the suffix of what a file under an original name holds.
+func contentSuffix(s *dataset.Sample) string {
+	if s.Format == dataset.PCR {
+		return ".jpg"
+	}
+	return ".png"
 }
 
 // withTerms reads name as a folder or sample with view terms behind it.
@@ -213,7 +226,7 @@ func (r resolver) withTerms(ctx context.Context, p place, name string) (target, 
 	ext := path.Ext(name)
 	readings, bad := splits(strings.TrimSuffix(name, ext))
 	for _, s := range readings {
-		v, err := s.terms.apply(p.view)
+		v, err := s.terms.apply(p.view, p.source)
 		if err != nil || s.base == "" {
 			continue
 		}
@@ -269,7 +282,7 @@ func (r resolver) folderWithTerms(ctx context.Context, p place, name string) (ta
 		if p.fixed {
 			return target{}, &errWhy{"view terms stand at one level of a path; a folder above has some already"}
 		}
-		v, err := s.terms.apply(p.view)
+		v, err := s.terms.apply(p.view, source)
 		if err != nil {
 			return target{}, &errWhy{err.Error()}
 		}

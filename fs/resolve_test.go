@@ -79,7 +79,8 @@ func sourceTree(t *testing.T) resolver {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { store.Close() })
-	return resolver{ds: dataset.Open(store, dataset.Options{Limits: l3.DefaultLimits, Logger: slog.New(slog.DiscardHandler)})}
+	ds := dataset.Open(store, dataset.Options{Limits: l3.DefaultLimits, Logger: slog.New(slog.DiscardHandler), TableDir: dataset.NoTables})
+	return resolver{ds: ds, auto: new(fidelities)}
 }
 
 // walk resolves each name of a path from the root.

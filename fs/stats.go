@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"prismfs/cache"
+	"prismfs/gpudecode"
 )
 
 // Stats are counts since the mount, as .prismfs/stats gives them. Keys are never
@@ -32,6 +33,7 @@ type Stats struct {
 	ReadAheadUseful  uint64            `json:"read_ahead_useful"`
 	ReadAheadWasted  uint64            `json:"read_ahead_wasted"` // not opened before their reader was gone
 	Helpers          uint64            `json:"decode_helpers"`    // processors that helped with a large image
+	Tolerated        uint64            `json:"tolerated_jpegs"`   // decoded in spite of warnings
 	Requests         map[string]uint64 `json:"requests"`
 	Backend          string            `json:"backend"`
 	Medium           string            `json:"medium"`      // where buffers live: tmpfs, memfd or memory
@@ -65,6 +67,7 @@ func (m *mount) stats() Stats {
 		WaitNS:           d.WaitNS,
 		DecodeNS:         d.DecodeNS,
 		Helpers:          d.Helpers,
+		Tolerated:        d.Tolerated,
 		Requests:         m.layer.requestCounts(),
 		Backend:          d.Backend,
 		Medium:           m.medium,
@@ -86,20 +89,28 @@ func (m *mount) cacheStats() cache.Stats { return m.cache.Stats() }
 
 func (m *mount) statsText() string { return jsonText(m.stats()) }
 
-func (m *mount) versionText() string { return m.opt.Version + "\n" }
+// versionText names this version, and the library that pixels of JPEGs come from:
+// what it makes of incomplete ones differs between its versions.
+func (m *mount) versionText() string {
+	return m.opt.Version + "\n" + gpudecode.JPEGLibrary() + "\n"
+}
 
 // configText tells how the mount was made.
 func (m *mount) configText() string {
 	return jsonText(map[string]any{
-		"source":           m.opt.Source,
-		"mountpoint":       m.opt.Mountpoint,
-		"view":             m.opt.View.String(),
-		"cache_bytes":      m.cacheStats().Budget,
-		"read_ahead":       max(m.opt.ReadAhead, 0),
-		"allow_other":      m.opt.AllowOther,
-		"entry_timeout_s":  m.opt.EntryTimeout.Seconds(),
-		"attr_timeout_s":   m.opt.AttrTimeout.Seconds(),
-		"pid":              m.pid,
-		"forced_fallbacks": m.opt.Force.String(),
+		"source":                 m.opt.Source,
+		"mountpoint":             m.opt.Mountpoint,
+		"view":                   m.opt.View.String(),
+		"cache_bytes":            m.cacheStats().Budget,
+		"read_ahead":             max(m.opt.ReadAhead, 0),
+		"allow_other":            m.opt.AllowOther,
+		"entry_timeout_s":        m.opt.EntryTimeout.Seconds(),
+		"attr_timeout_s":         m.opt.AttrTimeout.Seconds(),
+		"pid":                    m.pid,
+		"forced_fallbacks":       m.opt.Force.String(),
+		"socket":                 m.socket.address(),
+		"keep_duplicates":        m.opt.KeepDuplicates,
+		"tolerate_jpeg_warnings": m.opt.TolerateJPEGWarnings,
+		"throttle_bytes_per_s":   m.opt.Throttle,
 	})
 }

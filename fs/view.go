@@ -14,18 +14,35 @@ type View struct {
 	// Fidelity k means scan groups 1..k; 0 means full fidelity. Formats with
 	// one fidelity give it for any k.
 	Fidelity int
-	Form     tensor.Form
+	// Auto names the setting that Fidelity is taken from when a file is looked
+	// up. The zero value is none.
+	Auto AutoView
+	Form tensor.Form
 }
+
+// AutoView names a fidelity that is set while the mount runs: by the folder
+// that carries the term, and by the term. Views of one folder that differ in
+// their form alone share it.
+type AutoView struct {
+	Folder string // path in the source
+	Word   string // auto or auto-NAME; "" for none
+}
+
+// String returns the path of the view below the mount point.
+func (a AutoView) String() string { return a.Folder + "+" + a.Word }
 
 // DefaultView is full fidelity as .npy files.
 var DefaultView = View{Form: tensor.Form{Container: tensor.NPY}}
 
 // String returns the terms of the view, such as 3+png+rgb.
 func (v View) String() string {
-	if v.Fidelity == 0 {
-		return v.Form.String()
+	switch {
+	case v.Auto.Word != "":
+		return v.Auto.Word + "+" + v.Form.String()
+	case v.Fidelity != 0:
+		return fmt.Sprintf("%d+%v", v.Fidelity, v.Form)
 	}
-	return fmt.Sprintf("%d+%v", v.Fidelity, v.Form)
+	return v.Form.String()
 }
 
 // errNoTerm says that a word is none of the view grammar.
@@ -33,7 +50,8 @@ var errNoTerm = errors.New("not a view term")
 
 // terms are the words of a view that a name carries, one of each kind.
 type terms struct {
-	fidelity       int // 0: none
+	fidelity       int    // 0: none
+	auto           string // "": none
 	container      tensor.Container
 	hasContainer   bool
 	chw, rgb, wide bool
@@ -57,15 +75,51 @@ func (t *terms) add(word string) error {
 		*flag = true
 		return nil
 	}
-	k, ok := parseFidelity(word)
-	if !ok {
+	return t.addFidelity(word)
+}
+
+func (t *terms) addFidelity(word string) error {
+	k, number := parseFidelity(word)
+	if !number && !isAuto(word) {
 		return errNoTerm
 	}
-	if t.fidelity != 0 {
-		return fmt.Errorf("two fidelities in one view (%d and %d)", t.fidelity, k)
+	switch {
+	case t.auto != "":
+		return fmt.Errorf("two fidelities in one view (%s and %s)", t.auto, word)
+	case t.fidelity != 0:
+		return fmt.Errorf("two fidelities in one view (%d and %s)", t.fidelity, word)
+	case number:
+		t.fidelity = k
+	default:
+		t.auto = word
 	}
-	t.fidelity = k
 	return nil
+}
+
+const (
+	autoWord = "auto"
+	// maxAutoName bounds the names of auto views, in bytes.
+	maxAutoName = 64
+)
+
+// isAuto recognises auto and auto-NAME. The names are such as need no quoting
+// anywhere.
+func isAuto(word string) bool {
+	rest, ok := strings.CutPrefix(word, autoWord)
+	if !ok || rest == "" {
+		return ok
+	}
+	name, ok := strings.CutPrefix(rest, "-")
+	if !ok || name == "" || len(name) > maxAutoName {
+		return false
+	}
+	for _, c := range []byte(name) {
+		letter := c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z'
+		if !letter && (c < '0' || c > '9') && c != '-' && c != '_' && c != '.' {
+			return false
+		}
+	}
+	return true
 }
 
 // maxFidelity bounds the numbers that are terms; longer ones are names.
@@ -79,11 +133,15 @@ func parseFidelity(word string) (int, bool) {
 	return k, err == nil && k <= maxFidelity
 }
 
-// apply returns v as the terms change it. A form that is written out starts
-// afresh: rgb, chw and 16 of the default view do not carry over to it.
-func (t terms) apply(v View) (View, error) {
-	if t.fidelity != 0 {
-		v.Fidelity = t.fidelity
+// apply returns v as the terms change it, which a folder of the source carries.
+// A form that is written out starts afresh: rgb, chw and 16 of the default view
+// do not carry over to it.
+func (t terms) apply(v View, folder string) (View, error) {
+	switch {
+	case t.fidelity != 0:
+		v.Fidelity, v.Auto = t.fidelity, AutoView{}
+	case t.auto != "":
+		v.Fidelity, v.Auto = 0, AutoView{Folder: folder, Word: t.auto}
 	}
 	if t.hasContainer {
 		v.Form = tensor.Form{Container: t.container}
@@ -94,7 +152,10 @@ func (t terms) apply(v View) (View, error) {
 	// 16 is both a number and the word for 16-bit Netpbm samples: it is the
 	// word where there is a Netpbm form for it to speak of.
 	if t.wide && v.Form.Container != tensor.PPM && t.fidelity == 0 {
-		v.Form.Wide, v.Fidelity = false, 16
+		if t.auto != "" {
+			return v, fmt.Errorf("two fidelities in one view (%s and 16)", t.auto)
+		}
+		v.Form.Wide, v.Fidelity, v.Auto = false, 16, AutoView{}
 	}
 	return v, v.Form.Check()
 }
@@ -105,13 +166,13 @@ func ParseView(text string) (View, error) {
 	for word := range strings.SplitSeq(text, "+") {
 		err := t.add(word)
 		if errors.Is(err, errNoTerm) {
-			return View{}, fmt.Errorf("view %q: %q is not a view term; terms are a fidelity (1, 2, …), npy, png, ppm, raw, l3, jpg, orig, chw, rgb, 16", text, word)
+			return View{}, fmt.Errorf("view %q: %q is not a view term; terms are a fidelity (1, 2, …, auto, auto-NAME), npy, png, ppm, raw, l3, jpg, orig, chw, rgb, 16", text, word)
 		}
 		if err != nil {
 			return View{}, fmt.Errorf("view %q: %w", text, err)
 		}
 	}
-	v, err := t.apply(DefaultView)
+	v, err := t.apply(DefaultView, "")
 	if err != nil {
 		return View{}, fmt.Errorf("view %q: %w", text, err)
 	}

@@ -22,6 +22,7 @@ type folder struct {
 	ranks   []int32  // of each number: where it stands in byName
 	streams []*stream
 	ahead   map[int32]*image // by number, made or being made, not opened
+	opened  []string         // the last names that were missed before it was listed
 	misses  int              // opens of what was not there, since it was last listed
 	used    uint64           // when, on the clock of opens
 }
@@ -35,8 +36,18 @@ const (
 	unlistable // it failed, or there are too many names
 )
 
+// remember keeps the name of an image that was missed, for when the names are
+// known.
+func (f *folder) remember(name string) {
+	if len(f.opened) == firstRun {
+		f.opened = f.opened[:copy(f.opened, f.opened[1:])]
+	}
+	f.opened = append(f.opened, name)
+}
+
 // setNames sets the names of a listing.
 func (f *folder) setNames(names []string) {
+	f.opened = nil
 	f.names = names
 	f.byName = make([]int32, len(names))
 	for i := range f.byName {

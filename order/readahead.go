@@ -40,6 +40,10 @@ type Source[F comparable] interface {
 	// listing shows them. More than max are an error.
 	List(folder F, max int) ([]string, error)
 
+	// Next returns the folder after this one in sorted order, false where it is
+	// the last one beside its siblings.
+	Next(folder F) (F, bool)
+
 	// Make makes an image, unless it is there or being made: then it reports
 	// false. It returns the memory that the image takes.
 	Make(folder F, name string) (bytes int64, made bool, err error)
@@ -78,6 +82,7 @@ type ReadAhead[F comparable] struct {
 	unread  int       // images that were begun and not opened
 	bytes   int64     // of the last image: what one takes
 	need    int       // opens in order that make a stream
+	crossed bool      // a reader went on from the end of a folder to the next one
 	forgot  time.Time // when streams were last given up for being old
 	closed  bool
 	stats   Stats
@@ -115,6 +120,8 @@ func (a *ReadAhead[F]) Opened(in F, name string, missed bool) {
 		} else if f.misses > len(f.names) { // there are new names
 			a.unlist(f)
 		}
+	} else if missed {
+		f.remember(name)
 	}
 	a.start()
 }
@@ -206,6 +213,9 @@ func (a *ReadAhead[F]) follow(f *folder, number int32, missed bool) {
 	if missed {
 		s.awake, s.idle = true, 0
 	}
+	if s.expected {
+		s.expected, a.crossed = false, true
+	}
 }
 
 func oldestStream(streams []*stream) int {
@@ -234,7 +244,10 @@ func (a *ReadAhead[F]) giveUp(f *folder, i int) {
 	}
 	a.unread -= left
 	a.stats.Wasted += uint64(left)
-	if left > s.useful {
+	switch {
+	case s.expected: // its reader has not come
+		a.crossed = false
+	case left > s.useful:
 		a.need = min(2*a.need, lastRun)
 	}
 }
@@ -253,11 +266,20 @@ func (a *ReadAhead[F]) forget(now time.Time) {
 	}
 }
 
-// task is something to do: to list a folder, or to make an image of it.
+// job is what a task is.
+type job uint8
+
+const (
+	makeImage job = iota
+	listFolder
+	findNext // the folder that a reader will go on to, which is listed as well
+)
+
+// task is something to do for a folder.
 type task[F comparable] struct {
+	job    job
 	in     F
 	folder *folder
-	list   bool
 	image  *image
 	number int32
 	place  int
@@ -284,11 +306,20 @@ func (a *ReadAhead[F]) pick() (task[F], bool) {
 	for in, f := range a.folders {
 		if f.state == unlisted && f.misses >= listMisses {
 			f.state = listing
-			return task[F]{in: in, folder: f, list: true}, true
+			return task[F]{job: listFolder, in: in, folder: f}, true
 		}
 		for _, s := range f.streams {
-			if s.awake && s.order != orders && s.run >= a.need && s.to < len(f.names) && s.to-s.next[s.order] < a.opt.Images &&
-				(of == nil || s.to-s.next[s.order] < of.to-of.next[of.order]) {
+			if !s.awake || s.order == orders || s.run < a.need || s.ahead() >= a.opt.Images {
+				continue
+			}
+			if s.to == len(f.names) {
+				if s.order == sorted && !s.continued {
+					s.continued = true
+					return task[F]{job: findNext, in: in, folder: f}, true
+				}
+				continue
+			}
+			if of == nil || s.ahead() < of.ahead() {
 				best, of = task[F]{in: in, folder: f}, s
 			}
 		}
@@ -312,9 +343,19 @@ func (a *ReadAhead[F]) pick() (task[F], bool) {
 // work does a task, and what there is after it.
 func (a *ReadAhead[F]) work(t task[F]) {
 	for ok := true; ok; {
-		if t.list {
+		switch t.job {
+		case listFolder:
 			names, err := a.source.List(t.in, maxNames)
 			t, ok = a.after(func() { a.listedAs(t.folder, names, err) }, true)
+			continue
+		case findNext:
+			next, found := a.source.Next(t.in)
+			if !found {
+				t, ok = a.after(func() {}, true)
+				continue
+			}
+			names, err := a.source.List(next, maxNames)
+			t, ok = a.after(func() { a.expect(next, names, err) }, true)
 			continue
 		}
 		if !a.source.Spare() {
@@ -357,7 +398,30 @@ func (a *ReadAhead[F]) listedAs(f *folder, names []string, err error) {
 		return
 	}
 	a.names += len(names)
+	opened := f.opened
 	f.setNames(names)
+	for _, name := range opened {
+		if number, known := f.find(name); known {
+			a.follow(f, number, true)
+		}
+	}
+}
+
+// expect books a listing of the folder to which a reader will go on if it goes
+// through all of them. Images are made for it beforehand if one did so before.
+func (a *ReadAhead[F]) expect(in F, names []string, err error) {
+	f := a.folder(in)
+	f.used = a.clock
+	if f.state == unlisted {
+		f.state = listing
+		a.listedAs(f, names, err)
+	}
+	if f.state != ready || len(f.names) == 0 || len(f.streams) >= maxStreams {
+		return
+	}
+	f.streams = append(f.streams, &stream{
+		order: sorted, run: a.need, seen: a.now(), awake: a.crossed, expected: true,
+	})
 }
 
 // leave books an image that was not begun: its turn comes when the reader opens

@@ -39,6 +39,18 @@ func (l *library) List(folder string, max int) ([]string, error) {
 	return slices.Clone(l.folders[folder]), nil
 }
 
+func (l *library) Next(folder string) (string, bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	next, found := "", false
+	for name := range l.folders {
+		if name > folder && (!found || name < next) {
+			next, found = name, true
+		}
+	}
+	return next, found
+}
+
 func (l *library) Make(folder, name string) (int64, bool, error) {
 	if l.wait != nil {
 		<-l.wait
@@ -129,6 +141,48 @@ func TestInOrder(t *testing.T) {
 			})
 		})
 	}
+}
+
+// TestThroughFolders: a reader that goes on to the next folder finds its first
+// images made, from the second time on; one that stops at the end of a folder
+// has nothing made in the next.
+func TestThroughFolders(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := newLibrary(map[string][]string{"a": numbered(20), "b": numbered(20), "c": numbered(20), "d": numbered(20)})
+		a := New(l, four)
+		misses := map[string]int{}
+		for _, folder := range []string{"a", "b", "c"} {
+			for _, name := range sortedNames(l.folders[folder]) {
+				if l.open(a, folder, name) {
+					misses[folder]++
+				}
+			}
+		}
+		if misses["a"] > firstRun || misses["b"] != 1 || misses["c"] != 0 {
+			t.Errorf("missed %v", misses)
+		}
+		if !a.crossed {
+			t.Error("going through folders was not noticed")
+		}
+		// The reader does not come to d.
+		need := a.need
+		time.Sleep(2 * forgetAfter)
+		if s := a.Stats(); s.Wasted != uint64(four.Images) || a.need != need || a.crossed {
+			t.Errorf("%+v, %d opens are needed instead of %d, crossed %v", s, a.need, need, a.crossed)
+		}
+		a.Close()
+	})
+	synctest.Test(t, func(t *testing.T) {
+		l := newLibrary(map[string][]string{"a": numbered(20), "b": numbered(20)})
+		a := New(l, four)
+		for _, name := range sortedNames(l.folders["a"]) {
+			l.open(a, "a", name)
+		}
+		if len(l.made) != 20 {
+			t.Errorf("%d images were made of the 20 in the folder", len(l.made))
+		}
+		a.Close()
+	})
 }
 
 // TestLoaderWorkers: the workers of a loader read batches in turns.
@@ -299,11 +353,9 @@ func TestOpenedWhileMade(t *testing.T) {
 			l.open(a, "f", name)
 		}
 		l.wait = make(chan struct{})
-		for _, name := range names[2:5] {
-			l.open(a, "f", name)
-			synctest.Wait()
-		}
-		a.Opened("f", names[5], false) // it has waited for the one who makes it
+		l.open(a, "f", names[2])
+		synctest.Wait()
+		a.Opened("f", names[3], false) // it has waited for the one who makes it
 		l.wait <- struct{}{}
 		close(l.wait)
 		synctest.Wait()

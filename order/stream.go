@@ -13,7 +13,13 @@ type stream struct {
 	awake  bool // the reader has missed something since there was nothing to do
 	idle   int  // images in a row that were there already
 	useful int  // images that were made for it and opened
+
+	continued bool // the folder after its own has been looked for
+	expected  bool // a reader who has not come yet
 }
+
+// ahead is how many places are between the reader and what is begun next.
+func (s *stream) ahead() int { return s.to - s.next[s.order] }
 
 // image is one that is made, or being made, for a stream.
 type image struct {

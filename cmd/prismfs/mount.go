@@ -58,6 +58,44 @@ type mountFlags struct {
 	timeout    time.Duration
 	jobs       int
 	readAhead  imageCount
+
+	keepDuplicates bool
+	tolerate       bool
+	maxGap         gapSize
+	throttle       byteSize
+	tableDir       string
+}
+
+// gapSize is a flag such as 64KiB, or 0 for no gap.
+type gapSize struct {
+	bytes int64
+	set   bool
+}
+
+func (g *gapSize) Set(text string) error {
+	n, err := humanize.ParseBytes(text)
+	if err != nil || n > 1<<40 {
+		return fmt.Errorf("want a size such as 64KiB, or 0")
+	}
+	*g = gapSize{int64(n), true}
+	return nil
+}
+
+func (g *gapSize) String() string {
+	if !g.set {
+		return ""
+	}
+	return humanize.IBytes(uint64(g.bytes))
+}
+
+func (g *gapSize) Type() string { return "size" }
+
+// option returns the gap as mount options have it: 0 for what suits the store.
+func (g *gapSize) option() int64 {
+	if g.set && g.bytes == 0 {
+		return -1
+	}
+	return g.bytes
 }
 
 // imageCount is a flag such as 8, or off.
@@ -92,15 +130,17 @@ func newMountCommand() *cobra.Command {
 	f := mountFlags{readAhead: order.DefaultImages}
 	cmd := &cobra.Command{
 		Use:   "mount SRC MOUNTPOINT",
-		Short: "Mount a dataset of L3 files as decoded files",
-		Long: `Mount a folder of L3 files, as pack writes them, so that every program reads them
-decoded. The command returns once the mount answers; the mount stays until
-prismfs umount, or with --foreground until Ctrl-C.
+		Short: "Mount a dataset as decoded files",
+		Long: `Mount a folder of L3 files or of PCR records, as pack writes them, so that every
+program reads them decoded. The command returns once the mount answers; the mount
+stays until prismfs umount, or with --foreground until Ctrl-C.
 
 A folder of the mount is read in another form by writing the form behind its
-name: MOUNTPOINT/train is as --view says, MOUNTPOINT/train+png are PNG files, and
-MOUNTPOINT/+raw is the whole dataset as bare samples. MOUNTPOINT/.prismfs/views has
-the list, MOUNTPOINT/.prismfs/stats the counters.`,
+name: MOUNTPOINT/train is as --view says, MOUNTPOINT/train+png are PNG files,
+MOUNTPOINT/train+2 are PCR images at fidelity 2, which costs a fifth of the bytes, and
+MOUNTPOINT/+raw is the whole dataset as bare samples. MOUNTPOINT/train+auto has the
+fidelity that prismfs fidelity sets. MOUNTPOINT/.prismfs/views has the list,
+MOUNTPOINT/.prismfs/stats the counters.`,
 		Args: cobra.ExactArgs(2),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			opt, err := f.mountOptions(args[0], args[1])
@@ -120,7 +160,7 @@ the list, MOUNTPOINT/.prismfs/stats the counters.`,
 		},
 	}
 	flags := cmd.Flags()
-	flags.StringVar(&f.view, "view", "npy", "form of the files where a path names none: npy, png, ppm, raw, l3 or orig, with rgb or chw")
+	flags.StringVar(&f.view, "view", "npy", "form of the files where a path names none: npy, png, ppm, raw, jpg, l3 or orig, with rgb, chw or a fidelity")
 	flags.Var(&f.cache, "cache", "memory for decoded files (default: a quarter of what machine and cgroup have free)")
 	flags.StringVar(&f.backend, "backend", "auto", "what decodes: auto or cpu")
 	flags.BoolVar(&f.allowOther, "allow-other", false, "let other users read, as the permissions of the source allow")
@@ -130,6 +170,11 @@ the list, MOUNTPOINT/.prismfs/stats the counters.`,
 	flags.DurationVar(&f.timeout, "timeout", fs.DefaultTimeout, "how long the kernel may answer for names and attributes without asking; 0 for never")
 	flags.IntVarP(&f.jobs, "jobs", "j", runtime.GOMAXPROCS(0), "decoding threads")
 	flags.Var(&f.readAhead, "read-ahead", "images decoded ahead of a reader that goes through a folder in order, or off")
+	flags.BoolVar(&f.keepDuplicates, "keep-duplicates", false, "show the images that the last PCR record repeats from the one before")
+	flags.BoolVar(&f.tolerate, "tolerate-jpeg-warnings", false, "serve JPEGs that are corrupt, as far as libjpeg makes something of them")
+	flags.Var(&f.maxGap, "max-gap", "bytes of a PCR record that are read rather than skipped; 0 for none (default: what suits the store)")
+	flags.Var(&f.throttle, "throttle", "read no more than this from the source in a second, to see what a slow disk or network does")
+	flags.StringVar(&f.tableDir, "table-dir", "", "where tables of PCR datasets are kept, or - for nowhere (default: prismfs/tables in the user's cache folder)")
 	return cmd
 }
 
@@ -165,6 +210,8 @@ func (f *mountFlags) mountOptions(source, mountpoint string) (fs.Options, error)
 		View: view, CacheBytes: int64(f.cache), Workers: f.jobs, ReadAhead: int(f.readAhead),
 		AllowOther: f.allowOther, NonEmpty: f.nonEmpty, MountOptions: f.kernelOptions(),
 		EntryTimeout: timeout, AttrTimeout: timeout,
+		KeepDuplicates: f.keepDuplicates, TolerateJPEGWarnings: f.tolerate,
+		MaxGap: f.maxGap.option(), Throttle: int64(f.throttle), TableDir: f.tableDir,
 		Logger: slog.Default(), Version: versionString(), Force: force,
 	}, nil
 }

@@ -22,8 +22,10 @@ var subcommands = []func() *cobra.Command{
 	newInspectCommand,
 	newVerifyCommand,
 	newUnpackCommand,
+	newIndexCommand,
 	newMountCommand,
 	newUmountCommand,
+	newFidelityCommand,
 	newBenchCommand,
 	newVersionCommand,
 }
@@ -75,8 +77,8 @@ func newRootCommand() (*cobra.Command, *rootState) {
 	root := &cobra.Command{
 		Use:   "prismfs",
 		Short: "Mount compact image datasets and read them decoded",
-		Long: `prismfs packs image datasets losslessly and mounts them as .npy, PNG, PPM or raw
-files, decoded on the way, for programs that know nothing of it.`,
+		Long: `prismfs packs image datasets and mounts them as .npy, PNG, PPM, raw or JPEG files,
+decoded on the way, at any fidelity, for programs that know nothing of it.`,
 		Args:          cobra.NoArgs,
 		SilenceErrors: true, // execute prints them
 		SilenceUsage:  true,

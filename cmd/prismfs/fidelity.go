@@ -1,0 +1,95 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"net/http"
+	"slices"
+	"strconv"
+	"syscall"
+
+	"github.com/spf13/cobra"
+
+	"prismfs/fs"
+)
+
+// fullFidelity is how full fidelity is written and read, beside 0.
+const fullFidelity = "full"
+
+func newFidelityCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:   "fidelity MOUNTPOINT/FOLDER+auto [K]",
+		Short: "Set or show the fidelity of an auto view",
+		Long: `Set the fidelity of a view FOLDER+auto, or FOLDER+auto-NAME, of a mount: 1, 2, 3 and
+so on, or full. It holds for everything that is opened from now on; what is open or
+mapped stays as it is. A view that was never set has full fidelity. Views of one
+folder that differ in their form only (train+auto, train+auto+png) share it; others,
+such as train+auto-a and train+auto-b, are independent.
+
+Without K the fidelity is printed; of a mount point alone, all that have been set.`,
+		Args: cobra.RangeArgs(1, 2),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if len(args) == 1 {
+				return showFidelities(cmd, args[0])
+			}
+			k, err := parseFidelity(args[1])
+			if err != nil {
+				return err
+			}
+			err = fs.SetFidelity(cmd.Context(), args[0], k)
+			return withStatus(statusOfControl(err), err)
+		},
+	}
+}
+
+func showFidelities(cmd *cobra.Command, path string) error {
+	all, err := fs.Fidelities(cmd.Context(), path)
+	if err != nil {
+		return withStatus(statusOfControl(err), err)
+	}
+	for _, view := range slices.Sorted(maps.Keys(all)) {
+		if _, err := fmt.Fprintf(cmd.OutOrStdout(), "%s\t%s\n", view, fidelityText(all[view])); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func fidelityText(k int) string {
+	if k == 0 {
+		return fullFidelity
+	}
+	return strconv.Itoa(k)
+}
+
+func parseFidelity(text string) (int, error) {
+	if text == fullFidelity {
+		return 0, nil
+	}
+	k, err := strconv.Atoi(text)
+	if err != nil || k < 0 {
+		return 0, usageError("fidelity %q is neither a number (1, 2, 3, …) nor full", text)
+	}
+	return k, nil
+}
+
+// statusOfControl maps what went wrong between this command and the daemon of a
+// mount to an exit status.
+func statusOfControl(err error) exitStatus {
+	var refused *fs.RefusedError
+	switch {
+	case errors.Is(err, fs.ErrNoMount):
+		return statusNotMounted
+	case errors.Is(err, syscall.EACCES), errors.Is(err, syscall.EPERM):
+		return statusNotPermitted
+	case errors.Is(err, context.Canceled):
+		return statusInterrupted
+	case errors.As(err, &refused) && refused.Status == http.StatusBadRequest:
+		return statusUsage
+	case errors.As(err, &refused) && refused.Status == http.StatusNotFound:
+		return statusBadInput
+	}
+	return statusFailed
+}

@@ -1,0 +1,78 @@
+package main
+
+import (
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+func TestParseFidelity(t *testing.T) {
+	for text, want := range map[string]int{"full": 0, "0": 0, "1": 1, "10": 10} {
+		k, err := parseFidelity(text)
+		if err != nil || k != want {
+			t.Errorf("%q is %d, %v; want %d", text, k, err, want)
+		}
+		if back, err := parseFidelity(fidelityText(k)); err != nil || back != k {
+			t.Errorf("%d is written as %q, which is read as %d, %v", k, fidelityText(k), back, err)
+		}
+	}
+	for _, text := range []string{"", "-1", "1.5", "FULL", "three"} {
+		if k, err := parseFidelity(text); statusOf(err) != statusUsage {
+			t.Errorf("%q is %d, %v", text, k, err)
+		}
+	}
+}
+
+func TestGapSize(t *testing.T) {
+	var never gapSize
+	if never.option() != 0 || never.String() != "" {
+		t.Errorf("a gap that was not given is %d, %q", never.option(), never.String())
+	}
+	for text, want := range map[string]int64{"0": -1, "1": 1, "64KiB": 64 << 10, "1MB": 1e6} {
+		var g gapSize
+		if err := g.Set(text); err != nil || g.option() != want {
+			t.Errorf("%q is %d, %v; want %d", text, g.option(), err, want)
+		}
+	}
+	for _, text := range []string{"", "-1", "far", "2TiB"} {
+		if err := new(gapSize).Set(text); err == nil {
+			t.Errorf("%q is a gap", text)
+		}
+	}
+}
+
+// TestFidelity sets fidelities of a mount, and asks for them.
+func TestFidelity(t *testing.T) {
+	packed, mnt := packedImages(t)
+	if status, out := output(t, prismfs("mount", packed, mnt)); status != statusOK {
+		t.Fatal(out)
+	}
+	for _, c := range []struct {
+		args   []string
+		status exitStatus
+		text   string
+	}{
+		{[]string{mnt + "/cat+auto"}, statusOK, "cat+auto\tfull\n"},
+		{[]string{mnt + "/cat+auto", "3"}, statusOK, ""},
+		{[]string{mnt + "/cat+auto+png/"}, statusOK, "cat+auto\t3\n"},
+		{[]string{mnt + "/+auto-x", "1"}, statusOK, ""},
+		{[]string{mnt}, statusOK, "+auto-x\t1\ncat+auto\t3\n"},
+		{[]string{mnt + "/cat+auto", "full"}, statusOK, ""},
+		{[]string{mnt + "/cat+auto"}, statusOK, "cat+auto\tfull\n"},
+		{[]string{mnt + "/cat+auto", "lots"}, statusUsage, "lots"},
+		{[]string{mnt + "/cat+3", "3"}, statusUsage, "no auto view"},
+		{[]string{mnt + "/none+auto", "3"}, statusBadInput, "none+auto"},
+		{[]string{packed + "/cat+auto", "3"}, statusNotMounted, "no mount of prismfs"},
+		{[]string{}, statusUsage, "arg"},
+		{[]string{mnt, "1", "2"}, statusUsage, "arg"},
+	} {
+		status, out := output(t, prismfs(append([]string{"fidelity"}, c.args...)...))
+		if status != c.status || !strings.Contains(out, c.text) || c.status == statusOK && out != c.text {
+			t.Errorf("fidelity %v: status %d, want %d: %s", c.args, status, c.status, out)
+		}
+	}
+	log := cat(t, filepath.Join(mnt, ".prismfs", "log"))
+	if !strings.Contains(log, "view=cat+auto fidelity=3 before=0") || !strings.Contains(log, "view=cat+auto fidelity=0 before=3") {
+		t.Errorf("changes are not logged: %s", log)
+	}
+}

@@ -1,0 +1,207 @@
+package dataset
+
+import (
+	"context"
+	"errors"
+	"io/fs"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"prismfs/pcr"
+)
+
+// This file finds out which folders of the source are PCR folders, and which
+// paths lie in the tree that such a folder shows instead of its records.
+
+const (
+	// recheckAfter is how long it is taken for granted that a folder is what it
+	// was. A record that changes is noticed at once, by its identity.
+	recheckAfter = time.Second
+
+	// retryAfter is how long a folder is left as it is of which some records could
+	// not be read, by no fault of their content.
+	retryAfter = 30 * time.Second
+
+	// maxFolderStates bounds the number of folders of which it is remembered
+	// whether they hold records: about 200 bytes each, if they do not.
+	maxFolderStates = 16384
+
+	// looksInto is how many entries of a folder without an index are looked at for
+	// records. A folder of a million other files is not read for it, and one of
+	// records has little else.
+	looksInto = 1024
+)
+
+// folderState is what is known of a folder of the source.
+type folderState struct {
+	checked atomic.Int64              // when, nanoseconds of the clock of this process; 0: never
+	folder  atomic.Pointer[pcrFolder] // nil where it holds no records
+
+	mu         sync.Mutex // of checks
+	dir, index Identity   // as they were when it was looked into
+}
+
+// started is what times are counted from.
+var started = time.Now()
+
+// pcrFolderOf returns the PCR folder in whose tree a path lies, and the path
+// there. The folder is nil where there is none, or where the path is that of
+// something real in it: then the store is to be asked. Of the path's last part
+// it is not asked whether it is a PCR folder itself.
+func (d *Dataset) pcrFolderOf(ctx context.Context, path string) (f *pcrFolder, inside string, err error) {
+	if checkPath(path) != nil {
+		return nil, "", nil // the store says what is wrong with it
+	}
+	for at, rest := "", path; rest != ""; {
+		f, err := d.folderAt(ctx, at)
+		if err != nil {
+			return nil, "", err
+		}
+		name, after, _ := strings.Cut(rest, "/")
+		if f != nil && !f.isReal(name) {
+			return f, rest, nil
+		}
+		at, rest = path[:len(path)-len(rest)+len(name)], after
+	}
+	return nil, "", nil
+}
+
+// join puts a name behind a path of the source.
+func join(dir, name string) string {
+	if dir == "" {
+		return name
+	}
+	return dir + "/" + name
+}
+
+// folderAt returns the PCR folder at path, nil if it is none: another folder, a
+// file, or nothing at all.
+func (d *Dataset) folderAt(ctx context.Context, path string) (*pcrFolder, error) {
+	state, ok := d.folders.Get(path)
+	if !ok {
+		fresh := new(folderState)
+		if earlier, found, _ := d.folders.PeekOrAdd(strings.Clone(path), fresh); found {
+			state = earlier
+		} else {
+			state = fresh
+		}
+	}
+	if f, ok := state.recent(d.recheck); ok {
+		return f, nil
+	}
+	state.mu.Lock()
+	defer state.mu.Unlock()
+	if f, ok := state.recent(d.recheck); ok {
+		return f, nil
+	}
+	// Others wait for the answer, who may have more patience.
+	if err := d.check(context.WithoutCancel(ctx), path, state); err != nil {
+		return nil, err
+	}
+	return state.folder.Load(), nil
+}
+
+// recent returns what is known of a folder if that need not be looked at again.
+func (s *folderState) recent(recheck time.Duration) (*pcrFolder, bool) {
+	t := s.checked.Load()
+	if t == 0 || time.Since(started)-time.Duration(t) >= recheck {
+		return nil, false
+	}
+	f := s.folder.Load()
+	return f, f == nil || !f.isStale()
+}
+
+// check brings a state up to date.
+func (d *Dataset) check(ctx context.Context, path string, state *folderState) error {
+	now := int64(time.Since(started))
+	info, err := d.store.Stat(ctx, path)
+	if err != nil || info.Kind != Dir {
+		// Whatever is to be said of this path, the one who wanted something of it
+		// will be told by the store.
+		state.folder.Store(nil)
+		state.checked.Store(0)
+		return nil
+	}
+	f := state.folder.Load()
+	if state.checked.Load() != 0 && info.ID == state.dir && (f == nil || d.isCurrent(ctx, f, state.index)) {
+		state.checked.Store(max(now, 1))
+		return nil
+	}
+	index, indexInfo, err := d.findIndex(ctx, path)
+	if err != nil {
+		return err
+	}
+	if index == "" {
+		records, err := d.hasRecords(ctx, path)
+		if err != nil {
+			return err
+		}
+		if !records {
+			state.folder.Store(nil)
+			state.dir, state.index = info.ID, Identity{}
+			state.checked.Store(max(now, 1))
+			return nil
+		}
+	}
+	loaded, err := d.loadFolder(ctx, path, index, indexInfo, f)
+	if err != nil {
+		return d.failed("read the index of", path, err)
+	}
+	state.folder.Store(loaded)
+	state.dir, state.index = info.ID, indexInfo.ID
+	state.checked.Store(max(now, 1))
+	return nil
+}
+
+// isCurrent reports whether a folder, which has the same entries, is what it was.
+func (d *Dataset) isCurrent(ctx context.Context, f *pcrFolder, index Identity) bool {
+	switch {
+	case f.isStale(), f.unread && time.Since(f.loaded) > retryAfter:
+		return false
+	case f.index == "":
+		return true // one that has come since would have changed the folder
+	}
+	info, err := d.store.Stat(ctx, join(f.path, f.index))
+	return err == nil && info.ID == index
+}
+
+// findIndex returns the name of the index file of a folder, "" if it has none.
+func (d *Dataset) findIndex(ctx context.Context, path string) (string, Info, error) {
+	for _, name := range [...]string{pcr.IndexNamePB, pcr.IndexNameSQLite} {
+		info, err := d.store.Stat(ctx, join(path, name))
+		switch {
+		case err == nil && info.Kind == Regular:
+			return name, info, nil
+		case err != nil && isScarcity(err):
+			return "", Info{}, err
+		}
+	}
+	return "", Info{}, nil
+}
+
+// hasRecords reports whether a folder without an index holds records. One that
+// may not be listed holds none that could be found.
+func (d *Dataset) hasRecords(ctx context.Context, path string) (bool, error) {
+	if info, err := d.store.Stat(ctx, join(path, "PCR_0.pcr")); err == nil && info.Kind == Regular {
+		return true, nil
+	}
+	seen, found := 0, false
+	err := d.store.ReadDir(ctx, path, func(e DirEntry) bool {
+		seen++
+		found = e.Kind == Regular && pcr.IsRecordName(e.Name)
+		return !found && seen < looksInto
+	})
+	if err != nil && (errors.Is(err, fs.ErrPermission) || errors.Is(err, fs.ErrNotExist) || errors.Is(err, unix.ENOTDIR)) {
+		return false, nil
+	}
+	return found, err
+}
+
+// isHidden says whether a file of a PCR folder is shown by its images instead.
+func isHidden(e DirEntry) bool {
+	return e.Kind == Regular && (pcr.IsRecordName(e.Name) || e.Name == pcr.IndexNamePB || e.Name == pcr.IndexNameSQLite)
+}

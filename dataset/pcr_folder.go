@@ -1,0 +1,343 @@
+package dataset
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/binary"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"prismfs/pcr"
+)
+
+const (
+	// maxIndexBytes bounds the index file of a folder: an entry for each of a
+	// million records, or the sizes of the images of ten million.
+	maxIndexBytes = 1 << 30
+
+	// storeRequests is how many requests are under way at once where many files
+	// are looked at. It hides the latency of a store.
+	storeRequests = 16
+
+	// blockShare: what is kept of a record is at most that many times its size, or
+	// it claims more groups or images than it can have. Real ones take a few
+	// percent; images of a byte a group would take 9 times as much.
+	blockShare = 32
+	// smallBlockBytes is allowed to any record.
+	smallBlockBytes = 1 << 20
+)
+
+// pcrFolder is a PCR folder as it was found at one time. When records or index
+// change, another one takes its place.
+type pcrFolder struct {
+	d       *Dataset
+	path    string
+	index   string // name of the index file, readable or not; "" for none
+	real    atomic.Pointer[map[string]struct{}]
+	table   *table
+	tree    *tree
+	records []*record
+	notes   folderNotes
+	print   fingerprint
+
+	stale  atomic.Bool // a record is no longer what it was, or the table is lost
+	unread bool        // a record could not be read, by no fault of its content
+	loaded time.Time
+}
+
+// folderNotes is what was found out about a folder besides its tree. It is kept
+// in the table.
+type folderNotes struct {
+	Index           string
+	RepeatedEntries int
+	RepeatedImages  int
+	RefusedImages   int
+	Stale           []string
+	Missing         []string
+	Bad             []RefusedEntry
+}
+
+// recordHead is what is kept of a record in the table.
+type recordHead struct {
+	Name      string
+	Size      int64   // bytes of the file
+	Images    int     // that it holds
+	Version   int     // see package pcr
+	Lengths   []int64 // of the metadata and the groups
+	First     uint32  // number of its first image in the folder
+	Block     int64   // where its columns are in the table
+	Extension bool    // its metadata has the lengths of the images
+	Sums      bool    // and their checksums, so that the columns have room for them
+	FullIndex bool    // the index has the lengths of the images
+	Damage    string  // why some of its images may be unreadable, else ""
+}
+
+// fingerprint tells one state of a folder from another.
+type fingerprint [sha256.Size]byte
+
+// isStale says that the folder is to be looked into again.
+func (f *pcrFolder) isStale() bool { return f.stale.Load() || f.table.lost.Load() }
+
+func (f *pcrFolder) isReal(name string) bool {
+	_, ok := (*f.real.Load())[name]
+	return ok
+}
+
+// folderFiles is a listing of a PCR folder.
+type folderFiles struct {
+	real    map[string]struct{} // all but records and indexes
+	records []string            // ascending by number, then by name
+	infos   map[string]Info     // of the records
+}
+
+// loadFolder reads what the tree of a PCR folder takes: out of the table where
+// one is there that belongs to it, else from the index and the metadata of each
+// record. before is the folder as it was known, or nil; if only other files have
+// changed, it stays.
+func (d *Dataset) loadFolder(ctx context.Context, path, index string, indexInfo Info, before *pcrFolder) (*pcrFolder, error) {
+	files, err := d.listFolder(ctx, path)
+	if err != nil {
+		return nil, err
+	}
+	print := folderPrint(index, indexInfo, files, d.keepDuplicates)
+	if before != nil && before.print == print && !before.table.lost.Load() && !before.unread && sameIDs(before, files) {
+		before.real.Store(&files.real)
+		before.stale.Store(false)
+		return before, nil
+	}
+	f := &pcrFolder{d: d, path: strings.Clone(path), index: index, print: print, loaded: time.Now()}
+	f.real.Store(&files.real)
+	tablePath := d.tablePath(path)
+	if before == nil || !before.table.lost.Load() {
+		if err := f.openTable(tablePath, files); err == nil {
+			f.tell()
+			return f, nil
+		} else if !isNoTable(err) {
+			d.log.Warn("a table is of no use, another one takes its place", "table", tablePath, "error", err)
+		}
+	}
+	return f, f.build(ctx, tablePath, files)
+}
+
+// sameIDs reports whether the records of a folder are the very files.
+func sameIDs(f *pcrFolder, files *folderFiles) bool {
+	for _, r := range f.records {
+		if files.infos[r.Name].ID != r.info.ID {
+			return false
+		}
+	}
+	return true
+}
+
+// listFolder lists a PCR folder and looks at its records.
+func (d *Dataset) listFolder(ctx context.Context, path string) (*folderFiles, error) {
+	files := &folderFiles{real: map[string]struct{}{}, infos: map[string]Info{}}
+	err := d.store.ReadDir(ctx, path, func(e DirEntry) bool {
+		switch {
+		case isHidden(e) && pcr.IsRecordName(e.Name):
+			files.records = append(files.records, e.Name)
+		case isHidden(e) || e.Kind == Special || e.Kind == Broken:
+		default:
+			files.real[e.Name] = struct{}{}
+		}
+		return true
+	})
+	if err != nil {
+		return nil, err
+	}
+	slices.SortFunc(files.records, compareRecords)
+	var mu sync.Mutex
+	var group errgroup.Group
+	group.SetLimit(storeRequests)
+	for _, name := range files.records {
+		group.Go(func() error {
+			info, err := d.store.Stat(ctx, join(path, name))
+			if err != nil {
+				if isScarcity(err) {
+					return err
+				}
+				return nil // gone meanwhile; it counts as missing
+			}
+			mu.Lock()
+			defer mu.Unlock()
+			files.infos[name] = info
+			return nil
+		})
+	}
+	return files, group.Wait()
+}
+
+// compareRecords orders records by their number, and those that have none, or
+// the same, by name.
+func compareRecords(a, b string) int {
+	x, xok := pcr.RecordNumber(a)
+	y, yok := pcr.RecordNumber(b)
+	switch {
+	case xok && yok && x != y:
+		if x < y {
+			return -1
+		}
+		return 1
+	case xok != yok:
+		if xok {
+			return -1
+		}
+		return 1
+	}
+	return strings.Compare(a, b)
+}
+
+// folderPrint is over everything that says whether a folder is still the same:
+// sizes and times, since identities do not outlive a copy of the dataset to
+// another machine or a remount.
+func folderPrint(index string, indexInfo Info, files *folderFiles, keepDuplicates bool) fingerprint {
+	h := sha256.New()
+	var number [8]byte
+	put := func(v int64) {
+		binary.LittleEndian.PutUint64(number[:], uint64(v))
+		h.Write(number[:])
+	}
+	putName := func(s string) {
+		put(int64(len(s)))
+		io.WriteString(h, s)
+	}
+	if keepDuplicates {
+		put(1)
+	} else {
+		put(0)
+	}
+	putName(index)
+	put(indexInfo.Size)
+	put(indexInfo.ID.MTimeNS)
+	for _, name := range files.records {
+		info, ok := files.infos[name]
+		if !ok {
+			continue
+		}
+		putName(name)
+		put(info.Size)
+		put(info.ID.MTimeNS)
+	}
+	return fingerprint(h.Sum(nil))
+}
+
+// readIndex reads the index of a folder. An index that cannot be read is as
+// good as none: then the records themselves are asked.
+func (f *pcrFolder) readIndex(ctx context.Context) (*pcr.Index, error) {
+	file, err := f.d.store.Open(ctx, join(f.path, f.index))
+	if err != nil {
+		return nil, err
+	}
+	defer file.Close()
+	size := file.Info().Size
+	if size > maxIndexBytes {
+		return nil, fmt.Errorf("%w: an index of %d bytes", pcr.ErrTooLarge, size)
+	}
+	data := make([]byte, size)
+	if err := readFull(ctx, countingReader{file, &f.d.bytesIndex}, data); err != nil {
+		return nil, err
+	}
+	if err := checkSame(file, file.Info().ID); err != nil {
+		return nil, err
+	}
+	if f.index == pcr.IndexNameSQLite {
+		return pcr.ParseIndexSQLite(data)
+	}
+	return pcr.ParseIndexPB(data)
+}
+
+// indexEntries returns what is known of the records before they are opened, by
+// name: from the index, or nothing.
+func (f *pcrFolder) indexEntries(ctx context.Context, files *folderFiles) (entries map[string]*pcr.IndexEntry, full map[string][][]uint32, err error) {
+	if f.index == "" {
+		return nil, nil, nil
+	}
+	index, err := f.readIndex(ctx)
+	if err != nil {
+		if ctx.Err() != nil || isScarcity(err) {
+			return nil, nil, err
+		}
+		f.d.log.Error("an index cannot be read; the records are walked instead",
+			"index", f.d.full(join(f.path, f.index)), "error", err)
+		f.notes.Bad = append(f.notes.Bad, RefusedEntry{Name: f.index, Reason: err.Error()})
+		f.notes.Index = ""
+		return nil, nil, nil
+	}
+	f.notes.Index = f.index
+	f.notes.RepeatedEntries = index.Repeated
+	for _, b := range index.Bad {
+		f.notes.Bad = append(f.notes.Bad, RefusedEntry{Name: b.Name, Reason: b.Err.Error()})
+	}
+	entries = make(map[string]*pcr.IndexEntry, len(index.Entries))
+	for i := range index.Entries {
+		e := &index.Entries[i]
+		if _, ok := files.infos[e.Name]; !ok {
+			f.notes.Missing = append(f.notes.Missing, e.Name)
+			continue
+		}
+		entries[e.Name] = e
+	}
+	for _, name := range files.records {
+		if _, ok := entries[name]; !ok {
+			f.notes.Stale = append(f.notes.Stale, name)
+		}
+	}
+	slices.Sort(f.notes.Missing)
+	return entries, index.FullSizes, nil
+}
+
+// tell writes to the log what the owner of a folder should know of it.
+func (f *pcrFolder) tell() {
+	n := &f.notes
+	log, where := f.d.log, f.d.full(f.path)
+	few := func(names []string) []string { return names[:min(len(names), 5)] }
+	if len(n.Missing) > 0 {
+		log.Error("records that the index names are missing", "folder", where, "records", len(n.Missing), "for_example", few(n.Missing))
+	}
+	if len(n.Stale) > 0 {
+		log.Warn("records that the index does not name are not shown", "folder", where, "records", len(n.Stale), "for_example", few(n.Stale))
+	}
+	for _, b := range n.Bad[:min(len(n.Bad), 5)] {
+		log.Error("an entry of the index, or a record, cannot be used", "folder", where, "of", len(n.Bad), "name", b.Name, "why", b.Reason)
+	}
+	if n.RefusedImages > 0 {
+		log.Error("images with negative labels are not shown", "folder", where, "images", n.RefusedImages)
+	}
+	if n.RepeatedImages > 0 {
+		log.Info("the last record repeats images of the one before it", "folder", where, "images", n.RepeatedImages, "shown", f.d.keepDuplicates)
+	}
+	damaged := 0
+	for _, r := range f.records {
+		if r.Damage == "" {
+			continue
+		}
+		if damaged++; damaged <= 5 {
+			log.Error("a record is damaged; some of its images cannot be read", "record", f.d.full(r.path), "why", r.Damage)
+		}
+	}
+	if damaged > 5 {
+		log.Error("more records are damaged", "folder", where, "records", damaged)
+	}
+	if hidden := f.hiddenClasses(); len(hidden) > 0 {
+		log.Warn("folders of the source hide classes", "folder", where, "classes", len(hidden), "for_example", few(hidden))
+	}
+}
+
+// hiddenClasses lists the class folders that something real has the name of.
+func (f *pcrFolder) hiddenClasses() []string {
+	var hidden []string
+	for name := range *f.real.Load() {
+		if _, ok := f.tree.class(name); ok {
+			hidden = append(hidden, name)
+		}
+	}
+	slices.Sort(hidden)
+	return hidden
+}

@@ -1,0 +1,281 @@
+package fs
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	iofs "io/fs"
+	"log"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"time"
+)
+
+// What is set at run time goes through a Unix socket, HTTP with JSON, since the
+// mount is read-only. The socket lies in a folder that only its owner (and root)
+// can enter; who reaches it may set what it sets.
+//
+//	GET /fidelity                    {"views": {"train+auto": 3}}, what has been set
+//	GET /fidelity?view=train%2Bauto  {"view": "train+auto", "fidelity": 3}; 0 is full
+//	PUT /fidelity  {"view": "train+auto", "fidelity": 3}
+//
+// Errors are {"error": "why"}.
+
+const (
+	// maxControlBytes bounds a request's body, and an answer's.
+	maxControlBytes = 1 << 20
+	// controlTimeout bounds a request: all are answered from memory or by a
+	// look at a folder of the source.
+	controlTimeout = 30 * time.Second
+	// staleAfter is the age from which a socket that nobody listens on is taken
+	// for one that a crash left behind.
+	staleAfter   = time.Minute
+	socketSuffix = ".sock"
+)
+
+// controlSocket answers requests until it is closed.
+type controlSocket struct {
+	path   string
+	server *http.Server
+}
+
+// openControlSocket listens, in the first folder that can be used.
+func (m *mount) openControlSocket() (*controlSocket, error) {
+	var failed error
+	for _, dir := range socketFolders() {
+		listener, err := listenIn(dir)
+		if err != nil {
+			failed = errors.Join(failed, err)
+			continue
+		}
+		mux := http.NewServeMux()
+		mux.HandleFunc("GET /fidelity", m.getFidelity)
+		mux.HandleFunc("PUT /fidelity", m.putFidelity)
+		s := &controlSocket{path: listener.Addr().String(), server: &http.Server{
+			Handler:      mux,
+			ReadTimeout:  controlTimeout,
+			WriteTimeout: controlTimeout,
+			ErrorLog:     log.New(logTo(m.log.Warn), "", 0),
+		}}
+		go s.server.Serve(listener) // until close, which is the error that it ends with
+		return s, nil
+	}
+	return nil, failed
+}
+
+// address returns the path of the socket, "" for none.
+func (s *controlSocket) address() string {
+	if s == nil {
+		return ""
+	}
+	return s.path
+}
+
+// logTo writes lines to a log.
+type logTo func(msg string, args ...any)
+
+func (to logTo) Write(p []byte) (int, error) {
+	to("control socket", "error", strings.TrimSpace(string(p)))
+	return len(p), nil
+}
+
+// close ends the socket and removes its file; there may be none.
+func (s *controlSocket) close() {
+	if s == nil {
+		return
+	}
+	ctx, cancel := context.WithTimeout(background, time.Second)
+	defer cancel()
+	if s.server.Shutdown(ctx) != nil {
+		s.server.Close()
+	}
+}
+
+// socketFolders lists where the socket may lie, best first. The address of a
+// socket has room for 107 bytes, so deep folders may be of no use.
+func socketFolders() []string {
+	var dirs []string
+	if run := os.Getenv("XDG_RUNTIME_DIR"); filepath.IsAbs(run) {
+		dirs = append(dirs, filepath.Join(run, "prismfs"))
+	}
+	if os.Getuid() == 0 {
+		dirs = append(dirs, "/run/prismfs")
+	}
+	return append(dirs, fmt.Sprintf("/tmp/prismfs-%d", os.Getuid()))
+}
+
+// listenIn makes a socket in a folder, which it makes too if need be.
+func listenIn(dir string) (net.Listener, error) {
+	if err := privateFolder(dir); err != nil {
+		return nil, err
+	}
+	removeStale(dir)
+	// CreateTemp picks a name that nobody has; the socket takes its place.
+	f, err := os.CreateTemp(dir, "*"+socketSuffix)
+	if err != nil {
+		return nil, fmt.Errorf("making a control socket: %w", err)
+	}
+	name := f.Name()
+	f.Close()
+	if err := os.Remove(name); err != nil {
+		return nil, fmt.Errorf("making a control socket: %w", err)
+	}
+	l, err := net.Listen("unix", name)
+	if err != nil {
+		return nil, fmt.Errorf("making a control socket: %w", err)
+	}
+	if err := os.Chmod(name, 0o600); err != nil {
+		return nil, errors.Join(fmt.Errorf("closing a control socket to others: %w", err), l.Close())
+	}
+	return l, nil
+}
+
+// privateFolder makes a folder that belongs to this user alone. In /tmp somebody
+// else may have been quicker; such a one is refused.
+func privateFolder(dir string) error {
+	if err := os.Mkdir(dir, 0o700); err != nil && !errors.Is(err, iofs.ErrExist) {
+		return fmt.Errorf("making the folder of control sockets: %w", err)
+	}
+	info, err := os.Lstat(dir)
+	if err != nil {
+		return fmt.Errorf("looking at the folder of control sockets: %w", err)
+	}
+	st, ok := info.Sys().(*syscall.Stat_t)
+	switch {
+	case !info.IsDir():
+		return fmt.Errorf("%s, for control sockets, is no folder", dir)
+	case !ok || int(st.Uid) != os.Getuid():
+		return fmt.Errorf("%s, for control sockets, belongs to another user", dir)
+	case info.Mode().Perm() == 0o700:
+		return nil
+	}
+	if err := os.Chmod(dir, 0o700); err != nil {
+		return fmt.Errorf("closing the folder of control sockets to others: %w", err)
+	}
+	return nil
+}
+
+// removeStale removes sockets that nobody listens on any more. What is new may
+// be about to be listened on.
+func removeStale(dir string) {
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		return // nothing depends on it
+	}
+	for _, e := range entries {
+		info, err := e.Info()
+		if err != nil || info.Mode()&os.ModeSocket == 0 || !strings.HasSuffix(e.Name(), socketSuffix) ||
+			time.Since(info.ModTime()) < staleAfter {
+			continue
+		}
+		path := filepath.Join(dir, e.Name())
+		conn, err := net.DialTimeout("unix", path, time.Second)
+		if err == nil {
+			conn.Close()
+		} else if errors.Is(err, syscall.ECONNREFUSED) {
+			os.Remove(path)
+		}
+	}
+}
+
+// FidelityOf says which fidelity an auto view has; 0 is full.
+type FidelityOf struct {
+	View     string `json:"view"` // path below the mount point, such as train+auto
+	Fidelity *int   `json:"fidelity"`
+}
+
+// getFidelity answers with one setting, or all.
+func (m *mount) getFidelity(w http.ResponseWriter, r *http.Request) {
+	if !r.URL.Query().Has("view") {
+		answer(w, http.StatusOK, map[string]any{"views": m.auto.all()})
+		return
+	}
+	view, err := m.autoViewAt(r.Context(), r.URL.Query().Get("view"))
+	if err != nil {
+		refuse(w, err)
+		return
+	}
+	k := m.auto.of(view)
+	answer(w, http.StatusOK, FidelityOf{View: view.String(), Fidelity: &k})
+}
+
+// putFidelity sets the fidelity of a view for the opens that come after the
+// answer.
+func (m *mount) putFidelity(w http.ResponseWriter, r *http.Request) {
+	var in FidelityOf
+	body := json.NewDecoder(http.MaxBytesReader(w, r.Body, maxControlBytes))
+	body.DisallowUnknownFields()
+	if err := body.Decode(&in); err != nil {
+		refuse(w, badRequest{fmt.Errorf("reading the request: %w", err)})
+		return
+	}
+	if in.Fidelity == nil {
+		refuse(w, badRequest{errors.New("the request has no fidelity")})
+		return
+	}
+	view, err := m.autoViewAt(r.Context(), in.View)
+	if err != nil {
+		refuse(w, err)
+		return
+	}
+	before, err := m.auto.put(view, *in.Fidelity)
+	if err != nil {
+		refuse(w, badRequest{err})
+		return
+	}
+	m.log.Info("the fidelity of a view was set", "view", view.String(), "fidelity", *in.Fidelity, "before", before)
+	answer(w, http.StatusOK, FidelityOf{View: view.String(), Fidelity: in.Fidelity})
+}
+
+// badRequest is an error of who sent it.
+type badRequest struct{ error }
+
+// autoViewAt returns the auto view of a folder by its path below the mount point.
+func (m *mount) autoViewAt(ctx context.Context, view string) (AutoView, error) {
+	at := place{view: m.opt.View}
+	for name := range strings.SplitSeq(view, "/") {
+		if name == "" || name == "." {
+			continue
+		}
+		t, err := m.names.resolve(ctx, at, name)
+		if err == nil && t.kind != folder {
+			err = syscall.ENOTDIR
+		}
+		if err != nil {
+			return AutoView{}, fmt.Errorf("looking for the view %s: %w", view, err)
+		}
+		at = t.at
+	}
+	auto := at.view.Auto
+	switch {
+	case auto.Word == "":
+		return auto, badRequest{fmt.Errorf("%q is no auto view: its name ends in +auto or +auto-NAME", view)}
+	case auto.Folder != at.source:
+		return auto, badRequest{fmt.Errorf("%q lies in the view %v, which has one fidelity as a whole; set that", view, auto)}
+	}
+	return auto, nil
+}
+
+// refuse answers with an error.
+func refuse(w http.ResponseWriter, err error) {
+	status := http.StatusInternalServerError
+	switch {
+	case errors.As(err, new(badRequest)), errors.Is(err, iofs.ErrInvalid): // .. among the names
+		status = http.StatusBadRequest
+	case errors.Is(err, iofs.ErrNotExist), errors.Is(err, syscall.ENOTDIR):
+		status = http.StatusNotFound
+	}
+	answer(w, status, map[string]string{"error": err.Error()})
+}
+
+// answer writes JSON. Who asked may have gone; then nobody needs it.
+func answer(w http.ResponseWriter, status int, v any) {
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(status)
+	_, _ = w.Write([]byte(jsonText(v)))
+}
