@@ -1,9 +1,10 @@
-// Package pack turns folders of images into folders of L3 files and back, and
-// looks into what is packed.
+// Package pack turns folders of images into folders of L3 files or of PCR records
+// and back, and looks into what is packed.
 //
-// Pack converts an ImageFolder-like tree, Unpack restores images from it,
-// Inspect says what a file or tree is, Verify decodes everything and checks
-// every checksum. What Pack and Unpack promise:
+// Pack and PackPCR convert an ImageFolder-like tree, Unpack restores images from
+// it, Inspect says what a file or tree is, Verify decodes everything and checks
+// every checksum, MeasureQuality says what the fidelities of records are worth.
+// What Pack, PackPCR and Unpack promise:
 //
 //   - The source is never written to. A destination that is the source, lies in
 //     it or holds it is refused, and symbolic links inside the destination
@@ -19,8 +20,13 @@
 //     has one output at a time, packed or as it is.
 //   - Every file of the source is packed, passed through or refused with its
 //     reason, and Summary counts each exactly once.
-//   - Memory is bounded by the number of jobs times one image, and an image's
-//     size is checked before anything is allocated for it.
+//   - Memory is bounded by the number of jobs times one image, of PackPCR by one
+//     record besides, and an image's size is checked before anything is allocated
+//     for it.
+//
+// Of records, the index comes last: as long as it is not there, the dataset is
+// not finished, and while records change there is none. The images that are in
+// no JPEG are encoded with a loss, which the summary says.
 //
 // What a file is, is decided by its content; a suffix only tells that a file
 // without image content was meant to be an image, which is then refused rather

@@ -12,6 +12,7 @@ import (
 
 	"prismfs/internal/imagefile"
 	"prismfs/l3"
+	"prismfs/pcr"
 )
 
 // A FileReport describes one L3 file.
@@ -65,13 +66,16 @@ type TreeReport struct {
 	Bad            []Refusal `json:"bad"`        // what is no sample despite its name, and what could not be entered
 }
 
-// A Report describes a file or a folder; the other field is nil.
+// A Report describes a file, a folder or a dataset of records; the other fields
+// are nil.
 type Report struct {
 	File *FileReport `json:"file,omitempty"`
 	Tree *TreeReport `json:"tree,omitempty"`
+	PCR  *PCRReport  `json:"pcr,omitempty"`
 }
 
-// Inspect describes the L3 file or the folder of them at path. A single file
+// Inspect describes the L3 file, the folder of them, or the folder of records at
+// path. A single file
 // is decoded to see whether it is whole; of those in a folder only the heads
 // are read. A file that is no L3 at all, or a folder without any, is an error
 // that wraps ErrSource; one that is damaged, in its head or elsewhere, is no
@@ -87,6 +91,13 @@ func Inspect(ctx context.Context, path string) (*Report, error) {
 			return nil, err
 		}
 		return &Report{File: report}, nil
+	}
+	if holdsPCR(resolved) {
+		report, err := inspectPCR(ctx, resolved, path)
+		if err != nil {
+			return nil, err
+		}
+		return &Report{PCR: report}, nil
 	}
 	report, err := inspectTree(ctx, resolved, path)
 	if err != nil {
@@ -107,20 +118,10 @@ func statSource(path string) (string, fs.FileInfo, error) {
 		return "", nil, fmt.Errorf("%w: %w", ErrSource, err)
 	case !info.IsDir() && !info.Mode().IsRegular():
 		return "", nil, fmt.Errorf("%w: %s: %w", ErrSource, Printable(path), specialError(info.Mode().Type()))
-	case info.IsDir() && holdsPCR(resolved):
-		return "", nil, fmt.Errorf("%w: %s holds PCR records, which this version does not read", ErrSource, Printable(path))
+	case !info.IsDir() && pcr.IsRecordName(resolved):
+		return "", nil, fmt.Errorf("%w: %s is a record of a PCR dataset: name the folder that it lies in", ErrSource, Printable(path))
 	}
 	return resolved, info, nil
-}
-
-// holdsPCR tells whether a folder is a dataset of PCR records.
-func holdsPCR(dir string) bool {
-	for _, index := range []string{"PCR_index.pb", "PCR.db"} {
-		if _, err := os.Stat(filepath.Join(dir, index)); err == nil {
-			return true
-		}
-	}
-	return false
 }
 
 func inspectFile(resolved, path string) (*FileReport, error) {
@@ -222,6 +223,8 @@ func noSampleError(resolved, shown string) error {
 	question := "was it packed?"
 	if unfinished(resolved) {
 		question = "a run of pack is writing here, or was killed: run it again to go on"
+	} else if below := recordFolders(resolved); len(below) > 0 {
+		question = "records lie in " + list(below) + " below it: name one of these folders"
 	}
 	return fmt.Errorf("%w: no L3 file in %s; %s", ErrSource, Printable(shown), question)
 }

@@ -71,7 +71,7 @@ func Pack(ctx context.Context, src, dst string, opt Options) (*Summary, error) {
 		return nil, err
 	}
 	rule := func(d *directory) map[string]string { return packCollisions(source, d, opt.KeepSuffix) }
-	summary, err := convertTree(ctx, source, dst, opt.Jobs, opt.Progress, rule, func(t *target, s *slots) converter {
+	summary, err := convertTree(ctx, source, walkOf(source), dst, opt.Jobs, opt.Progress, rule, func(t *target, s *slots) converter {
 		return &packer{source: source, target: t, slots: s, opt: opt, decoder: l3.NewDecoder(l3.Limits{})}
 	})
 	if summary != nil {
@@ -90,7 +90,7 @@ type nameRule func(*directory) map[string]string
 // convertTree is what Pack and Unpack share, for a source and a destination that
 // are apart: the target is opened and closed, and in between every file finds
 // its outcome.
-func convertTree(ctx context.Context, source, dst string, jobs int, progress func(done, total int),
+func convertTree(ctx context.Context, source string, walk walkFunc, dst string, jobs int, progress func(done, total int),
 	rule nameRule, construct func(*target, *slots) converter) (*Summary, error) {
 	if f, err := os.Open(source); err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrSource, err)
@@ -105,7 +105,7 @@ func convertTree(ctx context.Context, source, dst string, jobs int, progress fun
 		jobs = runtime.GOMAXPROCS(0)
 	}
 	free := newSlots(jobs)
-	r := &run{source: source, target: t, jobs: jobs, slots: free, refusals: rule, progress: progress,
+	r := &run{source: source, walk: walk, target: t, jobs: jobs, slots: free, refusals: rule, progress: progress,
 		newConverter: func() converter { return construct(t, free) }}
 	summary, err := r.do(ctx)
 	if closeErr := t.close(); err == nil {
@@ -205,8 +205,11 @@ func hiddenByMounts(dst string) []string {
 	if _, err := os.Lstat(filepath.Join(dst, controlFolder)); err != nil {
 		return nil
 	}
-	return []string{controlFolder + " cannot be seen in a mount, which shows its own control files under that name: rename it in the source"}
+	return []string{hiddenControlFolder}
 }
+
+// hiddenControlFolder is said where a mount hides something of the dataset.
+const hiddenControlFolder = controlFolder + " cannot be seen in a mount, which shows its own control files under that name: rename it in the source"
 
 // packer converts images to L3, one at a time.
 type packer struct {

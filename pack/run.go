@@ -40,6 +40,7 @@ type converter interface {
 // A run takes every file of a source through converters to a target.
 type run struct {
 	source       string // absolute, without links
+	walk         walkFunc
 	target       *target
 	jobs         int
 	slots        *slots
@@ -66,7 +67,7 @@ func (r *run) do(ctx context.Context) (*Summary, error) {
 	}
 	group.Go(func() error {
 		defer close(tasks)
-		return walk(groupCtx, r.source, func(d *directory) error { return r.enqueue(groupCtx, d, tasks) })
+		return r.walk(groupCtx, func(d *directory) error { return r.enqueue(groupCtx, d, tasks) })
 	})
 	for range r.jobs {
 		group.Go(func() error { return r.work(groupCtx, tasks) })
@@ -83,7 +84,7 @@ func (r *run) do(ctx context.Context) (*Summary, error) {
 // count finds the number of files, for the progress.
 func (r *run) count(ctx context.Context) error {
 	n := 0
-	err := walk(ctx, r.source, func(d *directory) error {
+	err := r.walk(ctx, func(d *directory) error {
 		n += len(d.files) + len(d.refused)
 		return nil
 	})

@@ -103,6 +103,7 @@ type Summary struct {
 	Formats      map[string]Tally `json:"formats"`  // the converted images, by format of the source
 	Classes      int              `json:"classes"`  // folders of the first level
 	Seconds      float64          `json:"seconds"`
+	PCR          *PCRTotals       `json:"pcr,omitempty"`
 	Notes        []string         `json:"notes"`    // what the user may want to reconsider
 	Finished     bool             `json:"finished"` // false: the run was ended early
 }

@@ -21,6 +21,7 @@ import (
 	"time"
 
 	"prismfs/internal/imagefile"
+	libjpeg "prismfs/internal/jpeg"
 	"prismfs/l3"
 	"prismfs/raster"
 )
@@ -250,4 +251,25 @@ func (s *Summary) String() string {
 	shown := s.Refused[:min(len(s.Refused), 3)]
 	return fmt.Sprintf("{in %d, converted %+v, passed %+v, there %d, replaced %d, refused %d %q, finished %v}",
 		s.FilesIn, s.Converted, s.Passed, s.AlreadyThere, s.Replaced, len(s.Refused), shown, s.Finished)
+}
+
+// smooth is an image that JPEG compresses well.
+func smooth(width, height int) *image.NRGBA {
+	m := image.NewNRGBA(image.Rect(0, 0, width, height))
+	for y := range height {
+		for x := range width {
+			m.Set(x, y, color.NRGBA{uint8(x * 255 / width), uint8(y * 255 / height), uint8((x + y) * 255 / (width + height)), 255})
+		}
+	}
+	return m
+}
+
+// progressiveJPEG is jpegBytes as records hold it.
+func progressiveJPEG(t testing.TB, seed int) []byte {
+	t.Helper()
+	data, err := libjpeg.Transcode(jpegBytes(t, seed), libjpeg.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return data
 }

@@ -26,7 +26,9 @@ type UnpackOptions struct {
 	Progress func(done, total int)
 }
 
-// Unpack restores images from the L3 files of folder src into folder dst. An
+// Unpack restores images from the L3 files, or the records, of folder src into
+// folder dst. An image of a record becomes a JPEG, progressive, of full fidelity,
+// under its original name, or that with the suffix .jpg. Any other
 // image becomes a PNG with its colour profile, unless its samples are int16 or
 // its channels have no meaning that PNG could name, or the source was a .npy: it
 // becomes a .npy then. The name is that of the L3 file with the suffix changed:
@@ -41,11 +43,14 @@ func Unpack(ctx context.Context, src, dst string, opt UnpackOptions) (*Summary, 
 	if err != nil {
 		return nil, err
 	}
+	if holdsPCR(source) {
+		return unpackPCR(ctx, source, dst, opt)
+	}
 	if err := requireSample(ctx, source, src); err != nil {
 		return nil, err
 	}
 	rule := func(d *directory) map[string]string { return unpackCollisions(source, d) }
-	return convertTree(ctx, source, dst, opt.Jobs, opt.Progress, rule, func(t *target, _ *slots) converter {
+	return convertTree(ctx, source, walkOf(source), dst, opt.Jobs, opt.Progress, rule, func(t *target, _ *slots) converter {
 		return &unpacker{source: source, target: t, force: opt.Force, decoder: l3.NewDecoder(l3.Limits{})}
 	})
 }

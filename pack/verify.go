@@ -38,14 +38,17 @@ type Verification struct {
 	OtherFiles     int       `json:"other_files"`            // not looked into
 	FileBytes      int64     `json:"file_bytes"`
 	RawBytes       int64     `json:"raw_bytes"`
-	SourceDecoders []Count   `json:"source_decoders"` // which library, and version, the pixels came from
-	Unfinished     bool      `json:"unfinished"`      // Marker is there: a run is writing or was killed
-	Bad            []Refusal `json:"bad"`             // ordered by path
+	SourceDecoders []Count   `json:"source_decoders"`         // which library, and version, the pixels came from
+	Records        int       `json:"records,omitempty"`       // PCR
+	StaleRecords   int       `json:"stale_records,omitempty"` // that the index does not name; not looked into
+	Unfinished     bool      `json:"unfinished"`              // Marker is there: a run is writing or was killed
+	Bad            []Refusal `json:"bad"`                     // ordered by path
 	Seconds        float64   `json:"seconds"`
 }
 
 // Verify decodes the L3 file at path, or every one in the folder and the images
-// beside them, and checks every checksum. Files that are bad are listed in the result and are no
+// beside them, or every image of a folder of records at full fidelity, and
+// checks every checksum. Files that are bad are listed in the result and are no
 // error; errors are those of the path, of a folder without any L3 file, or the
 // context's.
 func Verify(ctx context.Context, path string, opt VerifyOptions) (*Verification, error) {
@@ -62,6 +65,9 @@ func Verify(ctx context.Context, path string, opt VerifyOptions) (*Verification,
 		decoders: map[string]int{},
 	}
 	start := time.Now()
+	if info.IsDir() && holdsPCR(resolved) {
+		return verifyPCR(ctx, resolved, path, opt)
+	}
 	if info.IsDir() {
 		v.result.Unfinished = unfinished(resolved)
 		err = v.tree(ctx, resolved, opt.Jobs)

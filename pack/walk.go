@@ -43,6 +43,14 @@ type walker struct {
 	links int // how many of chain were reached by a link
 }
 
+// A walkFunc visits the folders of a tree as walk does.
+type walkFunc func(ctx context.Context, visit func(*directory) error) error
+
+// walkOf returns the walk of a folder of this machine.
+func walkOf(root string) walkFunc {
+	return func(ctx context.Context, visit func(*directory) error) error { return walk(ctx, root, visit) }
+}
+
 // walk visits the tree at root, an absolute path without symbolic links, until
 // visit returns an error or ctx ends. A folder that cannot be read is a refusal
 // in the folder that holds it; only a root that cannot be read is an error.

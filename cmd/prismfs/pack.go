@@ -18,24 +18,23 @@ import (
 )
 
 func newPackCommand() *cobra.Command {
-	var to, mode string
-	effort := l3.DefaultEffort
-	var allowRefused, asJSON bool
-	var opt pack.Options
+	var f packFlags
 	cmd := &cobra.Command{
-		Use:   "pack --to l3 SRC DST",
-		Short: "Convert a folder of images to L3",
-		Long: `Convert an ImageFolder-like tree SRC to L3 files in DST, without loss.
+		Use:   "pack --to l3|pcr SRC DST",
+		Short: "Convert a folder of images to L3 or to PCR",
+		Long: `Convert an ImageFolder-like tree SRC to L3 files, or to PCR records, in DST. SRC is
+never written to. A run that was ended goes on where it stopped when the same
+command is given again.
 
-Images are known by their content: PNG, JPEG, Netpbm, BMP, .npy, TIFF and WebP.
-Pixels are kept as they are stored (alpha, 16 bits and grey stay; EXIF orientation
-and colour profiles are not applied). Every output is decoded again and compared
-with its source before it takes its name. Files that are no images are copied;
-images that cannot be kept exactly are refused by name, and not copied. Hidden
-files and folders are treated as any other, as ImageFolder does. JPEG images become
-larger, since every decoded pixel is kept.
+Images are known by their content: PNG, JPEG, Netpbm, BMP, .npy, TIFF and WebP. Every
+output is decoded again and compared with its source before it takes its name. Files
+that are no images are copied (of a class folder, for PCR, refused); images that
+cannot be kept are refused by name, and not copied. Hidden files and folders are treated
+as any other, as ImageFolder does.
 
-The mode is the coding of the outputs:
+--to l3: without loss. Pixels are kept as they are stored (alpha, 16 bits and grey stay;
+EXIF orientation and colour profiles are not applied). JPEG images become larger, since
+every decoded pixel is kept. The mode is the coding of the outputs:
   auto       the smallest for each image; leaves a file as it is where L3 would be
              larger by more than a quarter (and 4 KiB) than what is stored without
              loss already, and says so
@@ -45,32 +44,68 @@ The mode is the coding of the outputs:
   published  readable by the reference program: RGB of 8 bits in whole patches of
              64x64, without names, labels and checksums
 
-SRC is never written to. A run that was ended goes on where it stopped when the
-same command is given again.`,
-		Example: "  prismfs pack --to l3 photos photos.l3",
+--to pcr: records of progressive JPEGs, of which a reader takes as many bytes as the
+fidelity that it wants costs. JPEGs become progressive without loss; other images are
+encoded at --quality, which loses something, alpha among it. The folders of SRC are the
+classes, labelled as ImageFolder labels them. Records and index are as published, with names
+and checksums in fields that other readers skip.`,
+		Example: "  prismfs pack --to l3 photos photos.l3\n  prismfs pack --to pcr --shuffle-seed 1 imagenet/train imagenet.pcr/train",
 		Args:    cobra.ExactArgs(2),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if err := packFlags(to, mode, effort, &opt); err != nil {
+			if err := f.check(cmd); err != nil {
 				return err
 			}
 			bar := newProgress(cmd, "packing")
-			opt.Progress = bar.update
-			summary, err := pack.Pack(cmd.Context(), args[0], args[1], opt)
+			summary, err := f.pack(cmd, args[0], args[1], bar.update)
 			bar.finish()
 			logLeft(summary)
-			return report(cmd, summary, err, "packed", asJSON, allowRefused)
+			return report(cmd, summary, err, "packed", f.asJSON, f.allowRefused)
 		},
 	}
-	flags := cmd.Flags()
-	flags.StringVar(&to, "to", "", "format to write: l3")
-	flags.StringVar(&mode, "mode", "auto", "coding: auto, dense, fast, labels or published")
-	flags.IntVar(&effort, "effort", effort, fmt.Sprintf("1 to %d: time to spend on smaller outputs; decoding takes the same", l3.MaxEffort))
-	flags.IntVarP(&opt.Jobs, "jobs", "j", 0, "images, or parts of large ones, to convert at a time (default: the number of processors)")
-	flags.BoolVar(&opt.KeepSuffix, "keep-suffix", false, "name outputs img.jpg.l3 instead of img.l3")
-	flags.BoolVar(&allowRefused, "allow-refused", false, "exit with status 0 although files were refused")
-	flags.Int64Var(&opt.MaxPixels, "max-pixels", imagefile.DefaultLimits.MaxPixels, "refuse images with more pixels")
-	flags.BoolVar(&asJSON, "json", false, "print the summary as JSON")
+	f.define(cmd)
 	return cmd
+}
+
+// packFlags are the flags of pack, and the options they stand for.
+type packFlags struct {
+	to, mode             string
+	jobs                 int
+	maxPixels            int64
+	seed                 uint64
+	allowRefused, asJSON bool
+	l3                   pack.Options
+	pcr                  pack.PCROptions
+}
+
+// formatFlags are the flags that mean something for one format alone.
+var formatFlags = map[string][]string{
+	"l3":  {"mode", "effort", "keep-suffix"},
+	"pcr": {"images-per-record", "quality", "shuffle-seed"},
+}
+
+func (f *packFlags) define(cmd *cobra.Command) {
+	flags := cmd.Flags()
+	flags.StringVar(&f.to, "to", "", "format to write: l3 or pcr")
+	flags.StringVar(&f.mode, "mode", "auto", "l3: coding: auto, dense, fast, labels or published")
+	flags.IntVar(&f.l3.Effort, "effort", l3.DefaultEffort, fmt.Sprintf("l3: 1 to %d: time to spend on smaller outputs; decoding takes the same", l3.MaxEffort))
+	flags.BoolVar(&f.l3.KeepSuffix, "keep-suffix", false, "l3: name outputs img.jpg.l3 instead of img.l3")
+	flags.IntVar(&f.pcr.ImagesPerRecord, "images-per-record", pack.DefaultImagesPerRecord, "pcr: images of a record; fewer where it would become too large")
+	flags.IntVar(&f.pcr.Quality, "quality", pack.DefaultQuality, "pcr: 1 to 100, for images that are no JPEG")
+	flags.Uint64Var(&f.seed, "shuffle-seed", 0, "pcr: shuffle the images, in the same way for the same number (default: by class and name)")
+	flags.IntVarP(&f.jobs, "jobs", "j", 0, "images, or parts of large ones, to convert at a time (default: the number of processors)")
+	flags.BoolVar(&f.allowRefused, "allow-refused", false, "exit with status 0 although files were refused")
+	flags.Int64Var(&f.maxPixels, "max-pixels", imagefile.DefaultLimits.MaxPixels, "refuse images with more pixels")
+	flags.BoolVar(&f.asJSON, "json", false, "print the summary as JSON")
+}
+
+// pack converts the tree.
+func (f *packFlags) pack(cmd *cobra.Command, src, dst string, progress func(done, total int)) (*pack.Summary, error) {
+	if f.to == "pcr" {
+		f.pcr.Progress = progress
+		return pack.PackPCR(cmd.Context(), src, dst, f.pcr)
+	}
+	f.l3.Progress = progress
+	return pack.Pack(cmd.Context(), src, dst, f.l3)
 }
 
 // packModes are the values of --mode.
@@ -78,29 +113,47 @@ var packModes = map[string]l3.Mode{
 	"auto": l3.ModeAuto, "dense": l3.ModeDense, "fast": l3.ModeFast, "labels": l3.ModeLabels, "published": l3.ModePublished,
 }
 
-// packFlags checks the flags of pack and fills in the options they stand for.
-func packFlags(to, mode string, effort int, opt *pack.Options) error {
-	switch to {
-	case "l3":
+// check checks the flags and fills in the options they stand for.
+func (f *packFlags) check(cmd *cobra.Command) error {
+	switch f.to {
+	case "l3", "pcr":
 	case "":
-		return usageError("pack needs --to: the format to write, l3")
-	case "pcr":
-		return usageError("--to pcr is not available in this version; --to l3 is")
+		return usageError("pack needs --to: the format to write, l3 or pcr")
 	default:
-		return usageError("--to %q is no format that can be written; --to l3 is", to)
+		return usageError("--to %q is no format that can be written; --to l3 and --to pcr are", f.to)
+	}
+	for format, names := range formatFlags {
+		for _, name := range names {
+			if format != f.to && cmd.Flags().Changed(name) {
+				return usageError("--%s means something with --to %s only", name, format)
+			}
+		}
 	}
 	var known bool
-	if opt.Mode, known = packModes[mode]; !known {
-		return usageError("--mode %q is none of auto, dense, fast, labels, published", mode)
+	if f.l3.Mode, known = packModes[f.mode]; !known {
+		return usageError("--mode %q is none of auto, dense, fast, labels, published", f.mode)
 	}
-	if opt.Effort = effort; effort < 1 || effort > l3.MaxEffort {
-		return usageError("--effort %d is not between 1 and %d", effort, l3.MaxEffort)
+	for _, limit := range []struct {
+		flag        string
+		value, most int64
+		why         string
+	}{
+		{"effort", int64(f.l3.Effort), l3.MaxEffort, ""},
+		{"images-per-record", int64(f.pcr.ImagesPerRecord), pack.MaxImagesPerRecord, ""},
+		{"quality", int64(f.pcr.Quality), 100, ""},
+		{"max-pixels", f.maxPixels, pack.MaxPixelsLimit, ", which is the most that readers of L3 take"},
+	} {
+		if limit.value < 1 || limit.value > limit.most {
+			return usageError("--%s %d is not between 1 and %d%s", limit.flag, limit.value, limit.most, limit.why)
+		}
 	}
-	if opt.Jobs < 0 {
-		return usageError("--jobs %d: it takes one job at least", opt.Jobs)
+	if f.jobs < 0 {
+		return usageError("--jobs %d: it takes one job at least", f.jobs)
 	}
-	if opt.MaxPixels < 1 || opt.MaxPixels > pack.MaxPixelsLimit {
-		return usageError("--max-pixels %d is not between 1 and %d, which is the most that readers of L3 take", opt.MaxPixels, pack.MaxPixelsLimit)
+	f.l3.Jobs, f.pcr.Jobs = f.jobs, f.jobs
+	f.l3.MaxPixels, f.pcr.MaxPixels = f.maxPixels, f.maxPixels
+	if cmd.Flags().Changed("shuffle-seed") {
+		f.pcr.ShuffleSeed = &f.seed
 	}
 	return nil
 }
@@ -192,10 +245,25 @@ func printSummary(w io.Writer, s *pack.Summary, verb string) error {
 		p.line("%s -> %s (%.2f times) in %.1f s, %d class folders", size(s.Converted.BytesIn), size(s.Converted.BytesOut),
 			s.Converted.Ratio(), s.Seconds, s.Classes)
 	}
+	if t := s.PCR; t != nil {
+		p.line("%d records, %s with their metadata%s", t.Records, size(t.RecordBytes), recordsBefore(t))
+	}
 	for _, note := range s.Notes {
 		p.line("note: %s.", note)
 	}
 	return p.err
+}
+
+// recordsBefore says what became of the records of an earlier run.
+func recordsBefore(t *pack.PCRTotals) string {
+	text := ""
+	if t.RecordsKept > 0 {
+		text += fmt.Sprintf("; %d were there already", t.RecordsKept)
+	}
+	if t.RecordsStale > 0 {
+		text += fmt.Sprintf("; %d that were too many have been removed", t.RecordsStale)
+	}
+	return text
 }
 
 // printer keeps the first error of several prints.

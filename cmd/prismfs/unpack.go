@@ -11,10 +11,11 @@ func newUnpackCommand() *cobra.Command {
 	var opt pack.UnpackOptions
 	cmd := &cobra.Command{
 		Use:   "unpack SRC DST",
-		Short: "Restore images from L3 files",
+		Short: "Restore images from L3 files or from records",
 		Long: `Restore images from the L3 files of folder SRC into folder DST: PNG, or .npy for
-what PNG cannot hold and for what was a .npy. img.l3 becomes img.png. Other files
-are copied. A file that exists and holds something else is not replaced unless
+what PNG cannot hold and for what was a .npy. img.l3 becomes img.png. Of a folder of
+PCR records the images become progressive JPEGs of full fidelity, in folders by class
+and under their original names where the records have these. Other files are copied. A file that exists and holds something else is not replaced unless
 --force is given.`,
 		Example: "  prismfs unpack photos.l3 restored",
 		Args:    cobra.ExactArgs(2),

@@ -13,10 +13,13 @@ func newVerifyCommand() *cobra.Command {
 	var opt pack.VerifyOptions
 	cmd := &cobra.Command{
 		Use:   "verify PATH",
-		Short: "Decode every L3 file and check every checksum",
+		Short: "Decode every L3 file, or every image of records, and check every checksum",
 		Long: `Decode the L3 file PATH, or every one in the folder PATH and the images beside
-them that pack left as they are, and check every checksum. Bad files are listed, and the exit status is 1 then. Also printed is
-which library, and version, the pixels were decoded by when they were packed.`,
+them that pack left as they are, and check every checksum. Also printed is which
+library, and version, the pixels were decoded by when they were packed. Of a folder of
+PCR records every image is decoded at full fidelity, and compared with its checksums
+where the records have any, which is where prismfs wrote them. Bad files are listed,
+and the exit status is 1 then.`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if opt.Jobs < 0 {

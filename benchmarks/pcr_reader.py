@@ -1,0 +1,147 @@
+"""The process that reads for benchmarks/pcr: takes measurements in JSON, a line each.
+
+It knows paths only. An epoch is the same for every kind of file: a PyTorch
+DataLoader that shuffles, whose workers make of each image its middle, of
+CROP × CROP pixels, as uint8, so that images of all sizes stack to batches.
+"""
+
+import io
+import json
+import os
+import statistics
+import sys
+import time
+
+import numpy as np
+import torch
+from PIL import Image
+from torch.utils.data import DataLoader
+from torchvision.datasets import DatasetFolder, ImageFolder
+
+CROP = 224
+BATCH_IMAGES = 16
+
+
+def middle(pixels):
+    """CROP × CROP pixels of the middle; smaller images are repeated around their edges."""
+    height, width = pixels.shape[:2]
+    if height < CROP or width < CROP:
+        pixels = np.pad(pixels, ((0, max(0, CROP - height)), (0, max(0, CROP - width)), (0, 0)), mode="wrap")
+        height, width = pixels.shape[:2]
+    top, left = (height - CROP) // 2, (width - CROP) // 2
+    return torch.from_numpy(np.ascontiguousarray(pixels[top:top + CROP, left:left + CROP]))
+
+
+def from_npy(path):
+    return middle(np.load(path))
+
+
+def from_jpeg(path):
+    with open(path, "rb") as file:
+        data = file.read()
+    with Image.open(io.BytesIO(data)) as image:
+        return middle(np.asarray(image.convert("RGB")))
+
+
+def from_bytes(path):
+    """The bytes alone, as a program reads them that decodes elsewhere."""
+    with open(path, "rb") as file:
+        return torch.tensor(len(file.read()))
+
+
+LOADERS = {"npy": (from_npy, (".npy",)), "PIL": (from_jpeg, (".jpg", ".jpeg")), "bytes": (from_bytes, (".jpg", ".jpeg"))}
+
+
+class Order:
+    """A sampler whose order can be set while the workers of a loader run."""
+
+    def __init__(self):
+        self.chosen = []
+
+    def __iter__(self):
+        return iter(self.chosen)
+
+    def __len__(self):
+        return len(self.chosen)
+
+
+def folder(root, kind):
+    loader, extensions = LOADERS[kind]
+    return DatasetFolder(root, loader=loader, extensions=extensions)
+
+
+def epoch(root, kind, workers, count, seed):
+    """Seconds of an epoch over some images, chosen by chance, the same for the same seed.
+    Listing the tree and starting the workers are not counted."""
+    whole, order = folder(root, kind), Order()
+    loader = DataLoader(whole, batch_size=BATCH_IMAGES, sampler=order, num_workers=workers, persistent_workers=workers > 0)
+    for _ in loader:  # nothing yet, but the workers start
+        raise RuntimeError("an empty order gave images")
+    order.chosen = np.random.default_rng(seed).permutation(len(whole))[:count].tolist()
+    started = time.perf_counter()
+    seen = sum(len(images) for images, _ in loader)
+    return {"seconds": time.perf_counter() - started, "count": seen}
+
+
+def decoding(root, count):
+    """Milliseconds of processor time that PIL takes to decode an image that is in memory:
+    the median over images spread over the tree."""
+    paths = [path for path, _ in folder(root, "PIL").samples]
+    taken = []
+    for path in paths[::max(1, len(paths) // count)]:
+        with open(path, "rb") as file:
+            data = file.read()
+        started = time.process_time()
+        with Image.open(io.BytesIO(data)) as image:
+            image.convert("RGB")
+        taken.append((time.process_time() - started) * 1e3)
+    return {"ms": statistics.median(taken)}
+
+
+def differing(decoded, stored, count):
+    """Names of images whose decoded form has not the pixels that PIL makes of the JPEG."""
+    pairs = list(zip(folder(decoded, "npy").samples, folder(stored, "PIL").samples, strict=True))
+    wrong = []
+    for (array, label), (jpeg, label_there) in pairs[::max(1, len(pairs) // count)]:
+        with Image.open(jpeg) as image:
+            pixels = np.asarray(image.convert("RGB"))
+        if label != label_there or not np.array_equal(pixels, np.load(array)):
+            wrong.append(array)
+    return {"differing": wrong}
+
+
+def same_as_source(source, decoded, count):
+    """Names of images of the source that are not what is decoded at full fidelity."""
+    pairs = list(zip(ImageFolder(source).samples, folder(decoded, "npy").samples, strict=True))
+    wrong = []
+    for (jpeg, label), (array, label_there) in pairs[::max(1, len(pairs) // count)]:
+        with Image.open(jpeg) as image:
+            pixels = np.asarray(image.convert("RGB"))
+        if label != label_there or not np.array_equal(pixels, np.load(array)):
+            wrong.append(jpeg)
+    return {"differing": wrong}
+
+
+def text(path):
+    with open(path, encoding="utf-8") as file:
+        return {"text": file.read()}
+
+
+MEASUREMENTS = {f.__name__: f for f in (epoch, decoding, differing, same_as_source, text)}
+
+
+def main():
+    torch.set_num_threads(1)
+    answers = os.fdopen(os.dup(1), "w")
+    os.dup2(2, 1)  # what a library prints is no answer
+    for line in sys.stdin:
+        request = json.loads(line)
+        try:
+            answer = MEASUREMENTS[request.pop("measure")](**request)
+        except Exception as error:  # the one who asked decides; this process goes on
+            answer = {"error": f"{type(error).__name__}: {error}"}
+        print(json.dumps(answer), file=answers, flush=True)
+
+
+if __name__ == "__main__":
+    main()

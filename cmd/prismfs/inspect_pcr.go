@@ -1,0 +1,171 @@
+package main
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+	"math"
+	"os"
+
+	"github.com/spf13/cobra"
+
+	"prismfs/pack"
+)
+
+// qualityFlags are the flags about what fidelities are worth.
+type qualityFlags struct {
+	wanted bool
+	plot   string // file, "" for none
+	images int
+}
+
+func (q *qualityFlags) define(cmd *cobra.Command) {
+	flags := cmd.Flags()
+	flags.BoolVar(&q.wanted, "quality-curve", false, "PCR: measure PSNR and SSIM of each fidelity")
+	flags.StringVar(&q.plot, "plot", "", "PCR: draw the quality curve into this file, a PNG")
+	flags.IntVar(&q.images, "quality-images", pack.DefaultQualityImages, "PCR: images to measure, evenly spread")
+}
+
+func (q *qualityFlags) check(cmd *cobra.Command) error {
+	if q.images < 1 {
+		return usageError("--quality-images %d: it takes one image at least", q.images)
+	}
+	q.wanted = q.wanted || q.plot != "" || cmd.Flags().Changed("quality-images")
+	return nil
+}
+
+// measure adds the curve to a report and draws it.
+func (q *qualityFlags) measure(cmd *cobra.Command, path string, report *pack.Report) error {
+	bar := newProgress(cmd, "measuring")
+	curve, err := pack.MeasureQuality(cmd.Context(), path, pack.QualityOptions{Images: q.images, Progress: bar.update})
+	bar.finish()
+	if err != nil {
+		return packageError(err)
+	}
+	report.PCR.Quality = curve
+	if q.plot == "" {
+		return nil
+	}
+	var png bytes.Buffer
+	if err := curve.WritePlot(&png); err != nil {
+		return err
+	}
+	if err := os.WriteFile(q.plot, png.Bytes(), 0o666); err != nil {
+		return withStatus(statusBadOutput, fmt.Errorf("writing the plot: %w", err))
+	}
+	return nil
+}
+
+func printPCRReport(w io.Writer, r *pack.PCRReport) error {
+	p := &printer{w: w}
+	for _, b := range r.Bad {
+		p.line("bad %s: %s", pack.Printable(b.Path), oneLine(b.Reason))
+	}
+	for _, d := range r.Damaged {
+		p.line("damaged %s: %s", pack.Printable(d.Path), oneLine(d.Reason))
+	}
+	p.line("%s", pack.Printable(r.Path))
+	p.line("  format          PCR, %s", indexText(r))
+	p.line("  images          %d in %d classes, in %d records", r.Images, len(r.Labels), r.Records)
+	p.line("  bytes           %s", size(r.FileBytes))
+	if r.WithoutCRC == 0 {
+		p.line("  checksums       of all images")
+	} else {
+		p.line("  checksums       none of %d images", r.WithoutCRC)
+	}
+	if r.RepeatedImages > 0 {
+		p.line("  repeated        %d images of the last record are those of the one before it again; mounts leave them out (--keep-duplicates shows them)", r.RepeatedImages)
+	}
+	if len(r.Stale) > 0 {
+		p.line("  stale           %d records that the index does not name, and mounts leave out: %s", len(r.Stale), firstOf(r.Stale))
+	}
+	printTable(p, r)
+	printLabels(p, r.Labels)
+	printFidelities(p, r)
+	if r.Unfinished {
+		p.line("  UNFINISHED      a run of pack is writing here, or was killed: run it again to go on")
+	}
+	return p.err
+}
+
+func indexText(r *pack.PCRReport) string {
+	if r.Index == "" {
+		return "without index: the records themselves tell"
+	}
+	if r.RepeatedEntries > 0 {
+		return fmt.Sprintf("index %s, %d of its entries name a record again", r.Index, r.RepeatedEntries)
+	}
+	return "index " + r.Index
+}
+
+// firstOf lists the first few of some names.
+func firstOf(names []string) string {
+	text := ""
+	for i, name := range names[:min(len(names), mostCounts)] {
+		if i > 0 {
+			text += ", "
+		}
+		text += pack.Printable(name)
+	}
+	if len(names) > mostCounts {
+		text += fmt.Sprintf(" and %d more", len(names)-mostCounts)
+	}
+	return text
+}
+
+func printTable(p *printer, r *pack.PCRReport) {
+	if r.Table == "" {
+		p.line("  table           none on disk: offsets are found when they are needed")
+		return
+	}
+	p.line("  table           %s, %s, %.0f%% of the offsets known; 'prismfs index' finds all", pack.Printable(r.Table), size(r.TableBytes), 100*r.TableFull)
+}
+
+func printLabels(p *printer, labels []pack.PCRLabel) {
+	name := "label"
+	for i, l := range labels {
+		if i == mostCounts {
+			p.line("  %-15s ... and %d more", "", len(labels)-mostCounts)
+			return
+		}
+		if l.Class == "" {
+			p.line("  %-15s %d: %d images, in folder %s", name, l.Label, l.Images, pack.Printable(l.Folder))
+		} else {
+			p.line("  %-15s %d: %d images of class %s", name, l.Label, l.Images, pack.Printable(l.Class))
+		}
+		name = ""
+	}
+}
+
+// printFidelities prints what each fidelity costs, and what it is worth if that
+// was measured.
+func printFidelities(p *printer, r *pack.PCRReport) {
+	p.line("")
+	if r.Quality == nil {
+		p.line("  %3s %14s %7s", "k", "bytes an image", "share")
+		for i, f := range r.Fidelities {
+			if i == mostFidelities {
+				p.line("  ... and %d more", len(r.Fidelities)-mostFidelities)
+				return
+			}
+			p.line("  %3d %14.0f %7.3f", f.K, f.MeanBytes, f.Share)
+		}
+		return
+	}
+	for _, b := range r.Quality.Bad {
+		p.line("bad %s: %s", pack.Printable(b.Path), oneLine(b.Reason))
+	}
+	p.line("  means of %d images", r.Quality.Images)
+	p.line("  %3s %14s %7s %8s %6s %10s", "k", "bytes an image", "share", "PSNR dB", "SSIM", "identical")
+	for _, q := range r.Quality.Points {
+		db := "∞"
+		if !math.IsInf(q.PSNR, 1) {
+			db = fmt.Sprintf("%.1f", q.PSNR)
+		}
+		p.line("  %3d %14.0f %7.3f %8s %6.3f %10d", q.K, q.MeanBytes, q.Share, db, q.SSIM, q.Identical)
+	}
+}
+
+// mostFidelities is how many fidelities are listed for people: records of unusual
+// JPEGs can have thousands.
+const mostFidelities = 32

@@ -1,0 +1,312 @@
+package pack
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"image/png"
+	"math"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"prismfs/internal/testfiles"
+	"prismfs/pcr"
+)
+
+// noTables keeps tests out of the user's cache folder.
+func noTables(t testing.TB) { t.Setenv("XDG_CACHE_HOME", t.TempDir()) }
+
+func TestUnpackPCR(t *testing.T) {
+	src, packed, dst := pcrTree(t, 3), filepath.Join(t.TempDir(), "packed"), filepath.Join(t.TempDir(), "dst")
+	writeTree(t, src, map[string][]byte{
+		"a/drawn.png": pngBytes(t, 4), "a/01.png": pngBytes(t, 6), "b/sub/deep.JPEG": jpegBytes(t, 7), "empty/": nil,
+	})
+	mustPackPCR(t, src, packed, PCROptions{ImagesPerRecord: 4})
+	s := mustUnpack(t, packed, dst, UnpackOptions{Jobs: 3})
+	if s.Converted.Files != 12 || s.Passed.Files != 1 || len(s.Refused) > 0 || s.Classes != 4 {
+		t.Errorf("%v", s)
+	}
+	want := []string{"README", "Z/00.jpg", "Z/01.jpg", "Z/02.jpg", "a/00.jpg", "a/01.jpg", "a/01.png.jpg", "a/02.jpg", "a/drawn.jpg",
+		"b/00.jpg", "b/01.jpg", "b/02.jpg", "b/sub/deep.JPEG"}
+	if diff := cmp.Diff(want, names(t, dst)); diff != "" {
+		t.Fatalf("unpacked files:\n%s", diff)
+	}
+	for _, name := range want[1:] {
+		if strings.HasSuffix(name, ".png.jpg") || name == "a/drawn.jpg" {
+			continue
+		}
+		got, source := decodeSource(t, filepath.Join(dst, name)), decodeSource(t, filepath.Join(src, name))
+		if got.Shape != source.Shape || !bytes.Equal(got.Pix, source.Pix) {
+			t.Errorf("%s has other pixels than its source", name)
+		}
+	}
+	if info, err := os.Stat(filepath.Join(dst, "empty")); err != nil || !info.IsDir() {
+		t.Errorf("the empty class: %v", err)
+	}
+	again := mustUnpack(t, packed, dst, UnpackOptions{})
+	if again.AlreadyThere != 13 {
+		t.Errorf("unpacked again: %v", again)
+	}
+	writeTree(t, dst, map[string][]byte{"Z/00.jpg": []byte("mine")})
+	if s := mustUnpack(t, packed, dst, UnpackOptions{}); len(s.Refused) != 1 || s.Refused[0].Path != "Z/00.pcr" {
+		t.Errorf("over another file: %v", s)
+	}
+	if s := mustUnpack(t, packed, dst, UnpackOptions{Force: true}); len(s.Refused) != 0 || s.Replaced != 1 {
+		t.Errorf("over another file, forced: %v", s)
+	}
+}
+
+// A folder that has the name of a class hides its images, which is said.
+func TestHiddenImagesAreMissed(t *testing.T) {
+	src, dst := pcrTree(t, 3), filepath.Join(t.TempDir(), "dst")
+	mustPackPCR(t, src, dst, PCROptions{})
+	writeTree(t, dst, map[string][]byte{"a/note": []byte("in the way")})
+	v, err := Verify(context.Background(), dst, VerifyOptions{})
+	if err != nil || v.Good != 6 || len(v.Bad) != 1 || !strings.Contains(v.Bad[0].Reason, "3 images cannot be seen") {
+		t.Errorf("%+v %v", v, err)
+	}
+	s := mustUnpack(t, dst, filepath.Join(t.TempDir(), "back"), UnpackOptions{})
+	if s.Converted.Files != 6 || len(s.Notes) != 1 || !strings.Contains(s.Notes[0], "3 images cannot be seen") {
+		t.Errorf("%v %q", s, s.Notes)
+	}
+}
+
+// A single record says where to look.
+func TestInspectOfARecordNamesTheFolder(t *testing.T) {
+	noTables(t)
+	dst := filepath.Join(t.TempDir(), "dst")
+	mustPackPCR(t, pcrTree(t, 1), dst, PCROptions{})
+	record := filepath.Join(dst, "PCR_0.pcr")
+	_, inspect := Inspect(context.Background(), record)
+	_, verify := Verify(context.Background(), record, VerifyOptions{})
+	for _, err := range []error{inspect, verify} {
+		if !errors.Is(err, ErrSource) || !strings.Contains(err.Error(), "name the folder") {
+			t.Errorf("error %v", err)
+		}
+	}
+}
+
+// Packing what was unpacked gives the same images again.
+func TestPackPCRUnpackPack(t *testing.T) {
+	src := pcrTree(t, 3)
+	first, back, second := filepath.Join(t.TempDir(), "1"), filepath.Join(t.TempDir(), "2"), filepath.Join(t.TempDir(), "3")
+	mustPackPCR(t, src, first, PCROptions{})
+	mustUnpack(t, first, back, UnpackOptions{})
+	mustPackPCR(t, back, second, PCROptions{})
+	for i := range 9 {
+		a, b := jpegOf(t, filepath.Join(first, "PCR_0.pcr"), i), jpegOf(t, filepath.Join(second, "PCR_0.pcr"), i)
+		if !bytes.Equal(a, b) {
+			t.Errorf("image %d is another one", i)
+		}
+	}
+}
+
+func TestVerifyPCRFindsDamage(t *testing.T) {
+	noTables(t)
+	src, dst := pcrTree(t, 3), filepath.Join(t.TempDir(), "dst")
+	mustPackPCR(t, src, dst, PCROptions{ImagesPerRecord: 4})
+	v, err := Verify(context.Background(), dst, VerifyOptions{})
+	if err != nil || v.Samples != 9 || v.Good != 9 || len(v.Bad) != 0 || v.Records != 3 || v.WithoutCRC != 0 || v.RawBytes != 9*23*17*3 {
+		t.Errorf("%+v %v", v, err)
+	}
+	flipFromEnd(t, filepath.Join(dst, "PCR_1.pcr"), 3)
+	truncate(t, filepath.Join(dst, "PCR_2.pcr"), 10)
+	last := 0
+	v, err = Verify(context.Background(), dst, VerifyOptions{Jobs: 2, Progress: func(done, total int) { last = done }})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if v.Good != 7 || len(v.Bad) != 2 || v.Samples != 9 || last == 0 {
+		t.Errorf("%+v, progress %d", v, last)
+	}
+	report, err := Inspect(context.Background(), dst)
+	if err != nil || len(report.PCR.Bad)+len(report.PCR.Damaged) == 0 {
+		t.Errorf("inspect: %+v %v", report, err)
+	}
+}
+
+func TestInspectPCR(t *testing.T) {
+	noTables(t)
+	src, dst := pcrTree(t, 3), filepath.Join(t.TempDir(), "dst")
+	writeTree(t, src, map[string][]byte{"empty/": nil})
+	mustPackPCR(t, src, dst, PCROptions{ImagesPerRecord: 4})
+	writeTree(t, dst, map[string][]byte{"PCR_7.pcr": []byte("stale")})
+	report, err := Inspect(context.Background(), dst)
+	if err != nil || report.PCR == nil {
+		t.Fatalf("%+v %v", report, err)
+	}
+	r := report.PCR
+	want := []PCRLabel{{0, "Z", "Z", 3}, {1, "a", "a", 3}, {2, "b", "b", 3}}
+	if diff := cmp.Diff(want, r.Labels); diff != "" {
+		t.Errorf("labels:\n%s", diff)
+	}
+	if r.Images != 9 || r.Records != 3 || r.Levels != 10 || r.Index != pcr.IndexNamePB || r.RepeatedEntries != 27 || r.WithoutCRC != 0 {
+		t.Errorf("%+v", r)
+	}
+	if diff := cmp.Diff([]string{"PCR_7.pcr"}, r.Stale); diff != "" {
+		t.Errorf("stale:\n%s", diff)
+	}
+	if len(r.Fidelities) != 10 || r.Fidelities[9].Share != 1 || r.Fidelities[0].MeanBytes <= 0 {
+		t.Fatalf("fidelities %+v", r.Fidelities)
+	}
+	for i := 1; i < 10; i++ {
+		if r.Fidelities[i].MeanBytes <= r.Fidelities[i-1].MeanBytes || r.Fidelities[i].K != i+1 {
+			t.Errorf("fidelities %+v", r.Fidelities)
+		}
+	}
+	if _, err := json.Marshal(report); err != nil {
+		t.Error(err)
+	}
+}
+
+// A folder above folders of records says where they are.
+func TestInspectNamesFoldersOfRecords(t *testing.T) {
+	noTables(t)
+	root := t.TempDir()
+	mustPackPCR(t, pcrTree(t, 1), filepath.Join(root, "train"), PCROptions{})
+	for name, look := range map[string]func() error{
+		"inspect": func() error { _, err := Inspect(context.Background(), root); return err },
+		"verify":  func() error { _, err := Verify(context.Background(), root, VerifyOptions{}); return err },
+		"unpack": func() error {
+			_, err := Unpack(context.Background(), root, filepath.Join(t.TempDir(), "dst"), UnpackOptions{})
+			return err
+		},
+		"quality": func() error { _, err := MeasureQuality(context.Background(), root, QualityOptions{}); return err },
+	} {
+		if err := look(); !errors.Is(err, ErrSource) || name != "quality" && !strings.Contains(err.Error(), "records lie in train") {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+func TestMeasureQuality(t *testing.T) {
+	noTables(t)
+	src, dst := filepath.Join(t.TempDir(), "src"), filepath.Join(t.TempDir(), "dst")
+	for i := range 9 {
+		writeTree(t, src, map[string][]byte{fmt.Sprintf("%d/1.png", i%3): encodePNG(t, smooth(64+i, 48)), fmt.Sprintf("%d/2.png", i%3): encodePNG(t, noise(60, 50, i))})
+	}
+	mustPackPCR(t, src, dst, PCROptions{ImagesPerRecord: 4})
+	var curve *QualityCurve
+	for _, jobs := range []int{1, 3} {
+		done := 0
+		c, err := MeasureQuality(context.Background(), dst, QualityOptions{Images: 5, Jobs: jobs, Progress: func(n, total int) { done = n }})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if c.Images != 5 || done != 5 || len(c.Points) != 10 || len(c.Bad) > 0 {
+			t.Fatalf("%+v", c)
+		}
+		for i, p := range c.Points {
+			if p.K != i+1 || i > 0 && p.MeanBytes <= c.Points[i-1].MeanBytes || i < 5 && (p.PSNR < 5 || p.PSNR > 60 || p.SSIM <= 0 || p.SSIM >= 1) {
+				t.Errorf("point %+v", p)
+			}
+		}
+		if last := c.Points[9]; last.Identical != 5 || !math.IsInf(last.PSNR, 1) || last.SSIM != 1 || last.Share != 1 {
+			t.Errorf("at full fidelity %+v", last)
+		}
+		if first, fifth := c.Points[0], c.Points[4]; first.PSNR >= fifth.PSNR || first.SSIM >= fifth.SSIM {
+			t.Errorf("k = 1 %+v, k = 5 %+v", first, fifth)
+		}
+		data, err := json.Marshal(c)
+		if err != nil || !strings.Contains(string(data), `"psnr_db":null`) {
+			t.Errorf("%s %v", data, err)
+		}
+		curve = c
+	}
+	var plot bytes.Buffer
+	if err := curve.WritePlot(&plot); err != nil {
+		t.Fatal(err)
+	}
+	if m, err := png.Decode(&plot); err != nil || m.Bounds().Dx() < 500 {
+		t.Errorf("the plot: %v", err)
+	}
+	if err := (&QualityCurve{}).WritePlot(&bytes.Buffer{}); err == nil {
+		t.Error("a curve of nothing was drawn")
+	}
+}
+
+// Of a grey image, which has fewer scans, the last one counts for what is above.
+func TestQualityOfImagesWithFewerScans(t *testing.T) {
+	c := newCurve(3)
+	c.add("colour", imageQuality{bytes: []int64{10, 20, 40}, psnr: []float64{20, 30, math.Inf(1)}, ssim: []float64{0.5, 0.75, 1}})
+	c.add("grey", imageQuality{bytes: []int64{10, 20}, psnr: []float64{22, math.Inf(1)}, ssim: []float64{0.7, 1}})
+	c.add("bad", imageQuality{err: errors.New("it is damaged")})
+	want := &QualityCurve{Images: 2, Bad: []Refusal{{"bad", "it is damaged"}}, Points: []QualityPoint{
+		{K: 1, MeanBytes: 10, Share: 20.0 / 60, PSNR: 21, SSIM: 0.6},
+		{K: 2, MeanBytes: 20, Share: 40.0 / 60, PSNR: 30, SSIM: 0.875, Identical: 1},
+		{K: 3, MeanBytes: 30, Share: 1, PSNR: math.Inf(1), SSIM: 1, Identical: 2},
+	}}
+	if diff := cmp.Diff(want, c.finish()); diff != "" {
+		t.Errorf("the curve:\n%s", diff)
+	}
+}
+
+// Every image of the fixtures is found good, unpacked under the expected bytes,
+// and counted as it should be.
+func TestReadingReferenceRecords(t *testing.T) {
+	noTables(t)
+	for _, c := range []struct {
+		name                    string
+		images, repeated, level int
+	}{{"pb", 200, 32, 10}, {"edge-pb", 16, 4, 18}, {"edge-raw", 16, 4, 18}, {"edge-rawsql", 16, 4, 18}, {"edge-sqlite", 16, 0, 18}} {
+		t.Run(c.name, func(t *testing.T) {
+			if testing.Short() && c.images > 100 {
+				t.Skip("many images")
+			}
+			dir := testfiles.Shared(t, "fixtures/pcr/"+c.name)
+			report, err := Inspect(context.Background(), dir)
+			if err != nil || report.PCR.Images != c.images || report.PCR.RepeatedImages != c.repeated || report.PCR.Levels != c.level ||
+				report.PCR.WithoutCRC != c.images+c.repeated {
+				t.Fatalf("%+v %v", report, err)
+			}
+			v, err := Verify(context.Background(), dir, VerifyOptions{})
+			if err != nil || v.Good != c.images || len(v.Bad) > 0 || v.WithoutCRC != c.images {
+				t.Errorf("%+v %v", v, err)
+			}
+			dst := filepath.Join(t.TempDir(), "dst")
+			if s := mustUnpack(t, dir, dst, UnpackOptions{}); s.Converted.Files != c.images || len(s.Refused) > 0 {
+				t.Errorf("%v", s)
+			}
+			full := fullHashes(t, dir)
+			for path, line := range listing(t, dst) {
+				if line[0] == '-' && strings.HasSuffix(path, ".jpg") && !full[line[strings.LastIndexByte(line, ' ')+1:]] {
+					t.Errorf("%s has bytes that are those of no image", path)
+				}
+			}
+		})
+	}
+}
+
+// fullHashes returns the SHA-256 of the images of a fixture at full fidelity.
+func fullHashes(t testing.TB, dir string) map[string]bool {
+	t.Helper()
+	data, err := os.ReadFile(filepath.Join(dir, "expected.json"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var expected struct {
+		Records []struct {
+			Images []struct {
+				Levels []struct {
+					JPEG string `json:"jpeg_sha256"`
+				} `json:"levels"`
+			} `json:"images"`
+		} `json:"records"`
+	}
+	if err := json.Unmarshal(data, &expected); err != nil {
+		t.Fatal(err)
+	}
+	out := map[string]bool{}
+	for _, r := range expected.Records {
+		for _, m := range r.Images {
+			out[m.Levels[len(m.Levels)-1].JPEG] = true
+		}
+	}
+	return out
+}

@@ -1,0 +1,122 @@
+package pack
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"path"
+	"strings"
+	"time"
+
+	"prismfs/dataset"
+	"prismfs/internal/jpeg"
+)
+
+// unpackPCR is Unpack for a folder of records.
+func unpackPCR(ctx context.Context, source, dst string, opt UnpackOptions) (*Summary, error) {
+	folder, err := openPCRFolder(ctx, source, dataset.NoTables)
+	if err != nil {
+		return nil, err
+	}
+	defer folder.Close()
+	rule := func(*directory) map[string]string { return nil } // the tree has no two images of one name
+	summary, err := convertTree(ctx, source, folder.walk, dst, opt.Jobs, opt.Progress, rule, func(t *target, _ *slots) converter {
+		return &pcrUnpacker{folder: folder, target: t, force: opt.Force}
+	})
+	if err == nil {
+		if text := folder.hidden(summary.FilesIn - summary.Passed.Files - len(folder.bad())); text != "" {
+			summary.Notes = append(summary.Notes, text)
+		}
+	}
+	return summary, err
+}
+
+// pcrUnpacker restores images of records, one at a time.
+type pcrUnpacker struct {
+	folder *pcrFolder
+	target *target
+	force  bool
+	data   []byte // of the image, reused
+}
+
+func (u *pcrUnpacker) convert(ctx context.Context, t task) (outcome, error) {
+	if !isRecordSample(t.name) {
+		f, info, err := openRegular(u.folder.root, t.path())
+		if err != nil {
+			return refusal(reasonOf(err)), nil
+		}
+		defer f.Close()
+		return passThrough(u.target, f, info, t.path(), t.dir, u.force)
+	}
+	sample, err := u.folder.ds.Sample(ctx, t.path())
+	if err == nil {
+		u.data, err = u.folder.ds.ReadEncoded(ctx, sample, 0, u.data)
+	}
+	if err == nil {
+		err = checkSample(sample, u.data)
+	}
+	if ctx.Err() != nil {
+		return outcome{}, ctx.Err()
+	}
+	if err != nil {
+		return refusal(reasonOf(err)), nil
+	}
+	info, err := u.folder.recordInfo(sample)
+	if err != nil {
+		return refusal(reasonOf(err)), nil
+	}
+	return u.write(t.dir, t.output(unpackedJPEGName(sample)), info)
+}
+
+// checkSample decodes an image of full fidelity and compares its shape with
+// what is known of it.
+func checkSample(s *dataset.Sample, data []byte) error {
+	img, err := jpeg.Decode(data, jpeg.Options{MaxPixels: MaxPixelsLimit})
+	if err != nil {
+		return err
+	}
+	if img.Shape != s.Shape {
+		return fmt.Errorf("it should be %v, and is %v", s.Shape, img.Shape)
+	}
+	return nil
+}
+
+// unpackedJPEGName is the original name where that is a JPEG's, else the one that
+// the image has in the tree.
+func unpackedJPEGName(s *dataset.Sample) string {
+	switch strings.ToLower(path.Ext(s.OriginalName)) {
+	case ".jpg", ".jpeg", ".jpe", ".jfif":
+		return s.OriginalName
+	}
+	return s.Stem + ".jpg"
+}
+
+// write makes the file, with the times and permissions of the record.
+func (u *pcrUnpacker) write(dir, out string, info fs.FileInfo) (outcome, error) {
+	done := outcome{fate: converted, format: "pcr", in: int64(len(u.data) - len(eoi)), out: int64(len(u.data))}
+	there, err := u.target.root.Lstat(out)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+	case err != nil && costsOnlyItself(err):
+		return refusal(fmt.Sprintf("the destination cannot hold the name %s: %s", Printable(out), reasonOf(err))), nil
+	case err != nil:
+		return outcome{}, fmt.Errorf("looking for %s in the destination: %w", Printable(out), err)
+	case u.holds(out, there):
+		done.already = true
+		return done, u.target.root.Chtimes(out, time.Time{}, info.ModTime())
+	case !u.force || !there.Mode().IsRegular():
+		return refusal(fmt.Sprintf("%s exists and holds something else: remove it, choose another destination, or replace such files by --force", Printable(out))), nil
+	}
+	return writeOutput(u.target, dir, out, u.data, info, there != nil, done)
+}
+
+// holds tells whether a file is the very image.
+func (u *pcrUnpacker) holds(out string, there fs.FileInfo) bool {
+	if !there.Mode().IsRegular() || there.Size() != int64(len(u.data)) {
+		return false
+	}
+	data, err := u.target.root.ReadFile(out)
+	return err == nil && bytes.Equal(data, u.data)
+}
