@@ -14,7 +14,8 @@
 // What it knows nothing of: speed, and whether the PTX itself is right; the host's
 // compiler makes other code of the same sources. Lanes take turns at barriers
 // and collective operations alone, so that a race between two of these shows only
-// if one of the two orders gives another result.
+// if one of the two orders gives another result; and a shuffle or a ballot makes
+// writes known to all lanes here, which on a GPU barriers alone do.
 //
 // Only tests use this package.
 package cudasim

@@ -164,6 +164,65 @@ func TestDamaged(t *testing.T) {
 	}
 }
 
+// pageEnd is what the size of an allocation is a multiple of if nothing lies between
+// its end and a page that is not there.
+const pageEnd = 256
+
+// TestEncodedEnd decodes damaged files that end where the encoded buffer does, right
+// before a page that must not be touched.
+func TestEncodedEnd(t *testing.T) {
+	s := newSimulator(t)
+	rng := rand.New(rand.NewPCG(11, 12))
+	plan := new(l3.Plan)
+	for _, file := range damaged(t, rng, smallFiles(t, rng), len(damages)) {
+		check(t, plan.Parse(file, l3.DefaultLimits))
+		var b Batch
+		encoded := append(make([]byte, pageEnd-len(file)%pageEnd), file...)
+		b.Add(plan, uint64(len(encoded)-len(file)), Destination{})
+		samples := make([]byte, plan.Info.Shape.Bytes())
+		bad := false
+		for _, statuses := range s.run(t, &b, encoded, samples) {
+			bad = bad || slices.ContainsFunc(statuses, func(status Status) bool { return status != StatusOK })
+		}
+		want, err := plain(file)
+		refused := err != nil && !strings.Contains(err.Error(), "checksum of the samples")
+		if bad != refused || !bad && !bytes.Equal(samples, want) {
+			t.Errorf("%v: refused %v, or samples differ; plain Go: %v", plan.Info.Coding, bad, err)
+		}
+	}
+}
+
+// TestTwiceListed checks that of two exceptions of a label map with one place the
+// last one counts.
+func TestTwiceListed(t *testing.T) {
+	s := newSimulator(t)
+	file := encode(t, drawLabels(rand.New(rand.NewPCG(13, 14)), shapeOf(200, 200, 1, raster.Uint8)), l3.ModeLabels)
+	plan := new(l3.Plan)
+	check(t, plan.Parse(file, l3.DefaultLimits))
+	patch := file[plan.Patches[0].Start:plan.Patches[0].End]
+	count := int(binary.LittleEndian.Uint16(patch))
+	// Those of the last phase, in even rows and odd columns, are at the end of the
+	// list, and nothing depends on their labels. Every second one gets the place of
+	// that before it.
+	twice := 0
+	for e := patch[3 : 3+3*count]; len(e) >= 6; e = e[3:] {
+		if e[0]%2 == 0 && e[1]%2 == 1 {
+			e[3], e[4], e[5] = e[0], e[1], e[2]+1
+			e = e[3:]
+			twice++
+		}
+	}
+	if twice < 10 {
+		t.Fatalf("only %d exceptions of the last phase", twice)
+	}
+	seal(file, plan)
+	want, err := plain(file)
+	if err == nil || !strings.Contains(err.Error(), "checksum of the samples") {
+		t.Fatalf("plain Go: %v", err)
+	}
+	s.eachOrder(t, func() { checkImage(t, "labels", s.decode(t, [][]byte{file}, false), 0, want) })
+}
+
 // smallFiles are files of every coding, of two or more patches each.
 func smallFiles(t testing.TB, rng *rand.Rand) [][]byte {
 	t.Helper()
