@@ -13,9 +13,13 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"runtime"
 	"slices"
 	"strings"
+	"sync"
 	"time"
+
+	"golang.org/x/sync/errgroup"
 )
 
 // concurrent packages run under the race detector, and once more on one
@@ -182,36 +186,60 @@ func (r *runner) goTest(title string, flags, packages []string) error {
 }
 
 // fuzz runs every fuzz target on its own, as `go test` wants it.
+// A fuzzTarget is a function of a package.
+type fuzzTarget struct{ path, name string }
+
+// fuzz gives each target its time on one processor, as many at once as there are.
 func (r *runner) fuzz() error {
-	fmt.Printf("\n== fuzzing, %v each target\n", r.fuzzTime)
+	targets, err := r.fuzzTargets()
+	if err != nil {
+		return err
+	}
+	fmt.Printf("\n== fuzzing, %v each of %d targets\n", r.fuzzTime, len(targets))
+	var group errgroup.Group
+	group.SetLimit(runtime.NumCPU())
+	var reporting sync.Mutex
+	for _, t := range targets {
+		group.Go(func() error {
+			args := r.fuzzArguments(t)
+			events, err := runFuzzer(args)
+			reporting.Lock()
+			defer reporting.Unlock()
+			return r.reportFuzzing(t, args, events, err)
+		})
+	}
+	return group.Wait()
+}
+
+// fuzzTargets lists the fuzz targets of all packages.
+func (r *runner) fuzzTargets() ([]fuzzTarget, error) {
+	var targets []fuzzTarget
 	for _, path := range r.packages {
 		out, err := exec.Command("go", "test", "-list", "^Fuzz", path).Output()
 		if err != nil {
-			return fmt.Errorf("listing the fuzz targets of %s: %w", path, stderrOf(err))
+			return nil, fmt.Errorf("listing the fuzz targets of %s: %w", path, stderrOf(err))
 		}
-		for _, target := range strings.Fields(string(out)) {
-			if !strings.HasPrefix(target, "Fuzz") {
+		for _, name := range strings.Fields(string(out)) {
+			if !strings.HasPrefix(name, "Fuzz") {
 				break // the closing line: ok, package, time
 			}
-			if err := r.fuzzTarget(path, target); err != nil {
-				return err
-			}
+			targets = append(targets, fuzzTarget{path, name})
 		}
 	}
-	return nil
+	return targets, nil
+}
+
+func (r *runner) fuzzArguments(t fuzzTarget) []string {
+	return []string{"test", "-json", "-run=^$", "-fuzz=^" + t.name + "$", "-fuzztime=" + r.fuzzTime.String(),
+		"-fuzzminimizetime=10s", "-parallel=1", t.path}
 }
 
 // fuzzTries is how often a fuzz target is run that ended by running out of its
 // own time.
 const fuzzTries = 3
 
-func (r *runner) fuzzTarget(path, target string) error {
-	r.report.label = target
-	defer func() { r.report.label = "" }()
-	args := []string{"test", "-json", "-run=^$", "-fuzz=^" + target + "$", "-fuzztime=" + r.fuzzTime.String(),
-		"-fuzzminimizetime=10s", path}
-	var events []byte
-	var err error
+// runFuzzer runs go with args and returns what it said, and how it ended.
+func runFuzzer(args []string) (events []byte, err error) {
 	for range fuzzTries {
 		cmd := exec.Command("go", args...)
 		cmd.Stderr = os.Stderr
@@ -219,6 +247,12 @@ func (r *runner) fuzzTarget(path, target string) error {
 			break
 		}
 	}
+	return events, err
+}
+
+func (r *runner) reportFuzzing(t fuzzTarget, args []string, events []byte, err error) error {
+	r.report.label = t.name
+	defer func() { r.report.label = "" }()
 	failedBefore := r.report.failed
 	if err := r.report.read(bytes.NewReader(events)); err != nil {
 		return err
