@@ -1,15 +1,13 @@
 package pcr
 
 import (
-	"context"
-	"database/sql"
 	"errors"
 	"fmt"
 	"math"
 	"strconv"
 	"strings"
 
-	_ "modernc.org/sqlite" // the driver "sqlite"
+	"prismfs/internal/sqlite"
 )
 
 // What keys that are no records begin with.
@@ -43,40 +41,21 @@ func ParseIndexSQLite(db []byte) (*Index, error) {
 	return idx, nil
 }
 
-// deserializer is what the driver's connections can do.
-type deserializer interface{ Deserialize([]byte) error }
-
 // eachRow calls yield for every row of the table of an index.
 func eachRow(file []byte, yield func(key string, value []byte)) error {
 	const magic = "SQLite format 3\x00"
 	if len(file) < 100 || string(file[:len(magic)]) != magic {
 		return fmt.Errorf("%w: no SQLite file", ErrDamaged)
 	}
-	pool, err := sql.Open("sqlite", ":memory:")
+	db, err := sqlite.Open(withoutWAL(file))
 	if err != nil {
-		return fmt.Errorf("opening SQLite: %w", err)
+		return sqliteError("opening the file", err)
 	}
-	defer pool.Close()
-	ctx := context.Background()
-	conn, err := pool.Conn(ctx)
-	if err != nil {
-		return fmt.Errorf("opening SQLite: %w", err)
-	}
-	defer conn.Close()
-	err = conn.Raw(func(driver any) error {
-		d, ok := driver.(deserializer)
-		if !ok {
-			return fmt.Errorf("%w: this SQLite driver reads no bytes", ErrUnsupported)
-		}
-		return d.Deserialize(withoutWAL(file))
-	})
-	if err != nil {
-		return fmt.Errorf("opening an SQLite file: %w", err)
-	}
-	if err := checkTable(ctx, conn); err != nil {
+	defer db.Close()
+	if err := checkTable(db); err != nil {
 		return err
 	}
-	return readRows(ctx, conn, len(file), yield)
+	return readRows(db, len(file), yield)
 }
 
 // withoutWAL returns the file marked as one without a write-ahead log, which a
@@ -94,30 +73,36 @@ func withoutWAL(file []byte) []byte {
 // checkTable makes sure that the table is a plain one, so that reading it runs
 // nothing that the file brings along: no view, no virtual table, no generated
 // column.
-func checkTable(ctx context.Context, conn *sql.Conn) error {
-	for _, set := range []string{"PRAGMA trusted_schema=OFF", "PRAGMA cell_size_check=ON", "PRAGMA query_only=ON"} {
-		if _, err := conn.ExecContext(ctx, set); err != nil {
-			return sqliteError("setting "+set, err)
-		}
+func checkTable(db *sqlite.DB) error {
+	if err := db.Query("PRAGMA cell_size_check=ON", func([][]byte) error { return nil }); err != nil {
+		return sqliteError("preparing to read", err)
 	}
-	var plain, columns int
-	err := conn.QueryRowContext(ctx, `SELECT count(*) FROM sqlite_master WHERE type = 'table' AND name = 'unnamed'
-		AND rootpage > 0 AND upper(sql) LIKE 'CREATE TABLE %'`).Scan(&plain)
+	plain, err := count(db, `SELECT count(*) FROM sqlite_master WHERE type = 'table' AND name = 'unnamed'
+		AND rootpage > 0 AND upper(sql) LIKE 'CREATE TABLE %'`)
 	if err != nil {
 		return sqliteError("looking for its table", err)
 	}
-	if plain != 1 {
+	if plain != "1" {
 		return fmt.Errorf("%w: the SQLite file has no table \"unnamed\"", ErrDamaged)
 	}
-	err = conn.QueryRowContext(ctx, `SELECT count(*) FROM pragma_table_xinfo('unnamed')
-		WHERE name IN ('key', 'value') AND hidden = 0`).Scan(&columns)
+	columns, err := count(db, `SELECT count(*) FROM pragma_table_xinfo('unnamed')
+		WHERE name IN ('key', 'value') AND hidden = 0`)
 	if err != nil {
 		return sqliteError("looking at its columns", err)
 	}
-	if columns != 2 {
+	if columns != "2" {
 		return fmt.Errorf("%w: the table \"unnamed\" has no columns \"key\" and \"value\"", ErrDamaged)
 	}
 	return nil
+}
+
+// count returns the number that a query is for.
+func count(db *sqlite.DB, query string) (number string, err error) {
+	err = db.Query(query, func(columns [][]byte) error {
+		number = string(columns[0])
+		return nil
+	})
+	return number, err
 }
 
 func sqliteError(doing string, err error) error {
@@ -126,26 +111,19 @@ func sqliteError(doing string, err error) error {
 
 // readRows reads the table. A file whose pages refer to each other several
 // times could go on for ever.
-func readRows(ctx context.Context, conn *sql.Conn, fileBytes int, yield func(key string, value []byte)) error {
-	rows, err := conn.QueryContext(ctx, `SELECT key, value FROM unnamed NOT INDEXED`)
-	if err != nil {
-		return sqliteError("reading its table", err)
-	}
-	defer rows.Close()
+func readRows(db *sqlite.DB, fileBytes int, yield func(key string, value []byte)) error {
 	bytesLeft, rowsLeft := fileBytes, fileBytes/minRowBytes
-	for rows.Next() {
-		var key, value sql.RawBytes
-		if err := rows.Scan(&key, &value); err != nil {
-			return sqliteError("reading its table", err)
-		}
+	err := db.Query(`SELECT key, value FROM unnamed NOT INDEXED`, func(columns [][]byte) error {
+		key, value := columns[0], columns[1]
 		bytesLeft -= len(key) + len(value)
 		rowsLeft--
 		if bytesLeft < 0 || rowsLeft < 0 {
-			return fmt.Errorf("%w: %w", ErrDamaged, errSQLiteRows)
+			return errSQLiteRows
 		}
 		yield(string(key), value)
-	}
-	if err := rows.Err(); err != nil {
+		return nil
+	})
+	if err != nil {
 		return sqliteError("reading its table", err)
 	}
 	return nil

@@ -1,19 +1,18 @@
 package pcr
 
 import (
-	"database/sql"
 	"encoding/hex"
 	"errors"
 	"fmt"
 	"math"
-	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
 
 	"google.golang.org/protobuf/encoding/protowire"
 	"pgregory.net/rapid"
+
+	"prismfs/internal/sqlite"
 )
 
 // entryOf is an entry of an index in protobuf form.
@@ -47,6 +46,9 @@ func TestIndexPB(t *testing.T) {
 	}
 	if idx.Repeated != 2 || idx.Differing != 1 {
 		t.Errorf("%d repeated, %d differing", idx.Repeated, idx.Differing)
+	}
+	if got := fmt.Sprint(idx.Variants); got != "map[PCR_1.pcr:[{PCR_1.pcr [10 20 31]}]]" {
+		t.Errorf("variants %s", got)
 	}
 	e := &idx.Entries[0]
 	if e.Levels() != 2 || e.Size() != 60 || e.GroupOffset(1) != 10 || e.GroupOffset(2) != 30 || e.GroupOffset(3) != 60 {
@@ -95,6 +97,47 @@ func TestIndexBadEntries(t *testing.T) {
 	}
 	if idx, err := ParseIndexPB(slices.Concat([]byte{0x0a, 2, 0x0a, 9}, entryOf("PCR_0.pcr", 1, 2))); err != nil || len(idx.Bad) != 1 || len(idx.Entries) != 1 {
 		t.Errorf("an entry that is no message: %+v, %v", idx, err)
+	}
+}
+
+// All that entries of one record say is kept, whichever of them comes first, and
+// one that can be none does not stand for the record.
+func TestIndexVariants(t *testing.T) {
+	a, b, c := entryOf("PCR_0.pcr", 1, 2), entryOf("PCR_0.pcr", 1, 3), entryOf("PCR_0.pcr", 1, 4)
+	bad := entryOf("PCR_0.pcr", 1, -2)
+	for _, order := range []struct {
+		data                []byte
+		first, variants     string
+		repeated, differing int
+	}{
+		{slices.Concat(a, a, a), "[1 2]", "[]", 2, 0},
+		{slices.Concat(a, b, a, b, c), "[1 2]", "[{PCR_0.pcr [1 3]} {PCR_0.pcr [1 4]}]", 4, 3},
+		{slices.Concat(b, a, a), "[1 3]", "[{PCR_0.pcr [1 2]}]", 2, 2},
+		{slices.Concat(bad, a, a), "[1 2]", "[]", 2, 1},
+		{slices.Concat(a, bad, a), "[1 2]", "[]", 2, 1},
+		{slices.Concat(a, a, bad, bad), "[1 2]", "[]", 2, 1},
+	} {
+		idx, err := ParseIndexPB(order.data)
+		if err != nil || len(idx.Entries) != 1 || len(idx.Bad) != 0 {
+			t.Errorf("%x: %+v, %v", order.data, idx, err)
+			continue
+		}
+		if fmt.Sprint(idx.Entries[0].Lengths) != order.first || fmt.Sprint(idx.Variants["PCR_0.pcr"]) != order.variants ||
+			idx.Repeated != order.repeated || idx.Differing != order.differing {
+			t.Errorf("%+v, want %+v", idx, order)
+		}
+	}
+	var many []byte
+	for n := range int64(1000) {
+		many = append(many, entryOf("PCR_0.pcr", 1, n)...)
+	}
+	if idx, err := ParseIndexPB(many); err != nil || len(idx.Variants["PCR_0.pcr"]) != maxVariants || idx.Differing != 999 {
+		t.Errorf("a thousand entries: %+v, %v", idx, err)
+	}
+	// In SQLite form a name can stand twice, with a slash and without.
+	idx, err := ParseIndexSQLite(sqliteFile(t, createTable, insert("/PCR_0.pcr", pickleOf(6, 30)), insert("PCR_0.pcr", pickleOf(6, 31))))
+	if err != nil || len(idx.Entries) != 1 || len(idx.Variants["PCR_0.pcr"]) != 1 {
+		t.Errorf("in SQLite form: %+v, %v", idx, err)
 	}
 }
 
@@ -181,20 +224,7 @@ func TestRecordNames(t *testing.T) {
 // sqliteFile makes a database by statements.
 func sqliteFile(tb testing.TB, statements ...string) []byte {
 	tb.Helper()
-	path := filepath.Join(tb.TempDir(), "PCR.db")
-	db, err := sql.Open("sqlite", path)
-	if err != nil {
-		tb.Fatal(err)
-	}
-	for _, s := range statements {
-		if _, err := db.Exec(s); err != nil {
-			tb.Fatalf("%s: %v", s, err)
-		}
-	}
-	if err := db.Close(); err != nil {
-		tb.Fatal(err)
-	}
-	b, err := os.ReadFile(path)
+	b, err := sqlite.Make(statements...)
 	if err != nil {
 		tb.Fatal(err)
 	}
@@ -275,10 +305,8 @@ func TestIndexSQLite(t *testing.T) {
 
 // A database that was written with a write-ahead log is read as one without.
 func TestIndexSQLiteWAL(t *testing.T) {
-	db := sqliteFile(t, "PRAGMA journal_mode=WAL", createTable, insert("PCR_0.pcr", pickleOf(6, 30)))
-	if db[18] != 2 {
-		t.Fatalf("the file's version is %d", db[18])
-	}
+	db := sqliteFile(t, createTable, insert("PCR_0.pcr", pickleOf(6, 30)))
+	db[18], db[19] = 2, 2 // what the journal mode does to a file
 	idx, err := ParseIndexSQLite(db)
 	if err != nil || len(idx.Entries) != 1 {
 		t.Errorf("%+v, %v", idx, err)
