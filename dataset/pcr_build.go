@@ -27,21 +27,28 @@ type recordLoad struct {
 	labels  []int32
 	names   []string // of the images; nil where there are none
 	classes []pcr.Class
+	dataset uint64 // number of the dataset, 0 where it is not told
 	block   []byte // the columns, where they are known by now
+
+	mistaken bool // the index, or one of its entries, says something else
 }
 
 // build reads the index and the metadata of all records, and makes tree and
 // table out of them.
 func (f *pcrFolder) build(ctx context.Context, tablePath string, files *folderFiles) error {
 	f.notes = folderNotes{}
-	entries, full, err := f.indexEntries(ctx, files)
+	index, err := f.indexEntries(ctx, files)
 	if err != nil {
 		return err
 	}
 	w := f.newTableFile(tablePath)
 	defer w.discard()
-	loads, err := f.readRecords(ctx, files, entries, full, w)
+	loads, err := f.readRecords(ctx, files, index, w)
 	if err != nil {
+		return err
+	}
+	f.classes = nil
+	if err := f.findUnlisted(ctx, files, loads); err != nil {
 		return err
 	}
 	if err := number(loads); err != nil {
@@ -90,19 +97,20 @@ func (r *record) takeBlock(data []byte) {
 
 // readRecords reads the metadata of the records that the index names, or of all,
 // if there is none.
-func (f *pcrFolder) readRecords(ctx context.Context, files *folderFiles, entries map[string]*pcr.IndexEntry, full map[string][][]uint32, w *tableFile) ([]*recordLoad, error) {
+func (f *pcrFolder) readRecords(ctx context.Context, files *folderFiles, index *folderIndex, w *tableFile) ([]*recordLoad, error) {
 	loads := make([]*recordLoad, len(files.records))
+	lost := slices.Clone(f.notes.Missing)
 	var mu sync.Mutex // of the notes
 	group, ctx := errgroup.WithContext(ctx)
 	group.SetLimit(storeRequests)
 	for i, name := range files.records {
 		info, there := files.infos[name]
-		entry, indexed := entries[name]
-		if !there || f.notes.Index != "" && !indexed {
+		known := index.records[name]
+		if !there || f.notes.Index != "" && known == nil {
 			continue
 		}
 		group.Go(func() error {
-			l, err := f.readRecord(ctx, info, name, entry, full[name])
+			l, err := f.readRecord(ctx, info, name, known, index.full[name])
 			if err == nil {
 				w.place(l)
 				loads[i] = l
@@ -114,6 +122,7 @@ func (f *pcrFolder) readRecords(ctx context.Context, files *folderFiles, entries
 			mu.Lock()
 			defer mu.Unlock()
 			f.notes.Bad = append(f.notes.Bad, RefusedEntry{Name: name, Reason: err.Error()})
+			lost = append(lost, name)
 			if !isDamage(err) {
 				f.unread = true
 			}
@@ -124,11 +133,22 @@ func (f *pcrFolder) readRecords(ctx context.Context, files *folderFiles, entries
 		return nil, err
 	}
 	slices.SortStableFunc(f.notes.Bad, func(a, b RefusedEntry) int { return strings.Compare(a.Name, b.Name) })
-	return slices.DeleteFunc(loads, func(l *recordLoad) bool { return l == nil }), nil
+	loads = slices.DeleteFunc(loads, func(l *recordLoad) bool { return l == nil })
+	datasets := map[uint64]bool{}
+	for _, l := range loads {
+		if l.mistaken {
+			f.notes.Mistaken = append(f.notes.Mistaken, l.head.Name)
+		}
+		f.notes.Own = f.notes.Own || l.head.Extension
+		datasets[l.dataset] = true
+	}
+	f.notes.Datasets = len(datasets)
+	f.notes.LostImages = lostImages(lost, loads, index.batch, index.full)
+	return loads, nil
 }
 
 // readRecord reads the metadata of a record.
-func (f *pcrFolder) readRecord(ctx context.Context, info Info, name string, entry *pcr.IndexEntry, full [][]uint32) (*recordLoad, error) {
+func (f *pcrFolder) readRecord(ctx context.Context, info Info, name string, known *indexed, full [][]uint32) (*recordLoad, error) {
 	file, err := f.d.store.Open(ctx, join(f.path, name))
 	if err != nil {
 		return nil, err
@@ -138,33 +158,21 @@ func (f *pcrFolder) readRecord(ctx context.Context, info Info, name string, entr
 		return nil, fmt.Errorf("%s: %w while its folder was looked into", name, ErrChanged)
 	}
 	var reader io.ReaderAt = countingReader{file, &f.d.bytesIndex}
-	var spans [][]pcr.Span
-	if entry == nil {
-		if f.d.remoteReads {
-			reader = newChunkReader(reader, 0, info.Size)
-		}
-		found, places, err := pcr.RebuildIndexEntry(reader, info.Size, name)
-		if err != nil {
-			return nil, err
-		}
-		entry, spans = &found, places
+	if known == nil {
+		reader = f.metadataReader(file, info.Size)
 	}
-	l := &recordLoad{info: info, head: recordHead{Name: strings.Clone(name), Size: info.Size, Lengths: entry.Lengths}}
-	meta, err := l.readMetadata(reader)
+	l := &recordLoad{info: info, head: recordHead{Name: strings.Clone(name), Size: info.Size}}
+	meta, spans, err := l.settle(reader, known)
 	if err != nil {
 		return nil, err
 	}
-	if size := entry.Size(); size != info.Size {
-		l.head.Damage = fmt.Sprintf("the index says that it has %d bytes, and it has %d", size, info.Size)
-	}
-	if full != nil && (len(full) != entry.Levels() || len(full[0]) != l.head.Images) {
+	if full != nil && (len(full) != l.head.levels() || len(full[0]) != l.head.Images) {
 		full = nil
 	}
 	l.head.FullIndex = full != nil && l.head.Version == pcr.VersionRaw
-	if x := meta.Extension; x != nil {
-		if err := f.useExtension(l, x, entry); err != nil {
-			return nil, err
-		}
+	if meta.Extension != nil {
+		l.useExtension(meta.Extension)
+		f.shareClasses(l)
 	} else if meta.ExtensionErr != nil {
 		f.d.log.Warn("the extension of a record is not used", "record", f.d.full(join(f.path, name)), "error", meta.ExtensionErr)
 	}
@@ -178,49 +186,22 @@ func (f *pcrFolder) readRecord(ctx context.Context, info Info, name string, entr
 	return l, nil
 }
 
-// readMetadata reads the first part of a record.
-func (l *recordLoad) readMetadata(reader io.ReaderAt) (*pcr.Metadata, error) {
-	n := l.head.Lengths[0]
-	if n > pcr.MaxMetadataBytes {
-		return nil, fmt.Errorf("%w: metadata of %d bytes", pcr.ErrTooLarge, n)
-	}
-	if n > l.info.Size {
-		return nil, fmt.Errorf("%w: metadata of %d bytes in a file of %d", pcr.ErrDamaged, n, l.info.Size)
-	}
-	b := make([]byte, n)
-	if got, err := reader.ReadAt(b, 0); got < len(b) {
-		if err == nil || err == io.EOF {
-			err = io.ErrUnexpectedEOF
-		}
-		return nil, err
-	}
-	meta, err := pcr.ParseMetadata(b)
-	if err != nil {
-		return nil, err
-	}
-	switch {
-	case len(l.head.Lengths) < 2:
-		return nil, fmt.Errorf("%w: a record without scan groups", pcr.ErrDamaged)
-	case meta.Levels != l.head.levels():
-		return nil, fmt.Errorf("%w: the record says that it has %d scan groups, the index %d", pcr.ErrDamaged, meta.Levels, l.head.levels())
-	case len(meta.Labels) == 0:
-		return nil, fmt.Errorf("%w: a record without images", pcr.ErrDamaged)
-	}
-	l.head.Images, l.head.Version, l.labels = len(meta.Labels), meta.Version, meta.Labels
-	return meta, nil
+// useExtension takes names from an extension, and notes what else it has.
+func (l *recordLoad) useExtension(x *pcr.Extension) {
+	l.names, l.classes, l.dataset = x.Names, x.Classes, x.DatasetID
+	l.head.Extension = len(x.Lengths) == l.head.levels() && l.head.Version != pcr.VersionRaw
+	l.head.Sums = l.head.Extension && len(x.Checksums) == l.head.levels()
 }
 
-// useExtension takes names from an extension, and notes what else it has. One
-// that does not fit its record is left alone.
-func (f *pcrFolder) useExtension(l *recordLoad, x *pcr.Extension, entry *pcr.IndexEntry) error {
-	if err := x.Check(entry); err != nil {
-		f.d.log.Warn("the extension of a record is not used", "record", f.d.full(join(f.path, l.head.Name)), "error", err)
-		return nil
+// shareClasses keeps what all records say alike once.
+func (f *pcrFolder) shareClasses(l *recordLoad) {
+	f.classesMu.Lock()
+	defer f.classesMu.Unlock()
+	if slices.Equal(f.classes, l.classes) {
+		l.classes = f.classes
+		return
 	}
-	l.names, l.classes = x.Names, x.Classes
-	l.head.Extension = len(x.Lengths) == entry.Levels() && l.head.Version != pcr.VersionRaw
-	l.head.Sums = l.head.Extension && len(x.Checksums) == entry.Levels()
-	return nil
+	f.classes = l.classes
 }
 
 // knownColumns writes what is known of the images without looking at them.
@@ -355,19 +336,30 @@ func (t *tree) fill(loads []*recordLoad, hidden int) (refused int) {
 	return refused
 }
 
-// makeClasses makes the class folders of the labels that occur. The name that a
-// record, in order, tells first is the one of a class.
+// makeClasses makes the class folders of the labels that occur, and of those
+// that any record has a name for: they are there even if all of their images are
+// lost, since who numbers the folders would take the next ones for them. The name
+// that a record, in order, tells first is the one of a class.
 func (t *tree) makeClasses(loads []*recordLoad, counts map[int32]uint32) {
 	names := map[int32]string{}
+	var before []pcr.Class
 	for _, l := range loads {
+		if len(l.classes) == 0 || len(before) == len(l.classes) && &before[0] == &l.classes[0] {
+			continue // the very same, as a rule; see shareClasses
+		}
+		before = l.classes
 		for _, c := range l.classes {
-			if _, ok := names[c.Label]; !ok && c.Name != "" {
+			if _, ok := names[c.Label]; !ok && c.Name != "" && c.Label >= 0 {
 				names[c.Label] = c.Name
 			}
 		}
 	}
+	labels := maps.Clone(counts)
+	for label := range names {
+		labels[label] += 0
+	}
 	var start uint32
-	for _, label := range slices.Sorted(maps.Keys(counts)) {
+	for _, label := range slices.Sorted(maps.Keys(labels)) {
 		c := class{Label: label, Start: start, Count: counts[label], Name: names[label]}
 		if usablePart(c.Name) && !strings.Contains(c.Name, "/") {
 			c.Folder = c.Name

@@ -135,6 +135,16 @@ func (d *Dataset) check(ctx context.Context, path string, state *folderState) er
 	if err != nil {
 		return err
 	}
+	keep, err := d.isBeingWritten(ctx, f, index, indexInfo.ID == state.index)
+	if err != nil {
+		return err
+	}
+	if keep {
+		d.keep(f)
+		state.dir = info.ID
+		state.checked.Store(max(now, 1))
+		return nil
+	}
 	if index == "" {
 		records, err := d.hasRecords(ctx, path)
 		if err != nil {
@@ -155,6 +165,35 @@ func (d *Dataset) check(ctx context.Context, path string, state *folderState) er
 	state.dir, state.index = info.ID, indexInfo.ID
 	state.checked.Store(max(now, 1))
 	return nil
+}
+
+// isBeingWritten reports whether a folder whose tree is known has lost its index,
+// as it does when pack begins to write to it, or has pack's marker in it and no
+// other index yet.
+func (d *Dataset) isBeingWritten(ctx context.Context, f *pcrFolder, index string, same bool) (bool, error) {
+	if f == nil || f.index == "" || f.unread || f.table.lost.Load() || index != "" && !same {
+		return false, nil
+	}
+	marker, err := d.store.Stat(ctx, join(f.path, PackMarker))
+	switch {
+	case err == nil && marker.Kind == Regular:
+		return true, nil
+	case err != nil && isScarcity(err):
+		return false, err
+	case index != "":
+		return false, nil
+	}
+	return d.hasRecords(ctx, f.path)
+}
+
+// keep leaves a folder as it is until there is another index. Records that are
+// replaced meanwhile cannot be read.
+func (d *Dataset) keep(f *pcrFolder) {
+	f.stale.Store(false)
+	if !f.kept.Swap(true) {
+		d.log.Warn("a dataset is being written to, or has lost its index; it is shown as it was until there is an index again",
+			"folder", d.full(f.path))
+	}
 }
 
 // isCurrent reports whether a folder, which has the same entries, is what it was.

@@ -47,6 +47,10 @@ type pcrFolder struct {
 	notes   folderNotes
 	print   fingerprint
 
+	classesMu sync.Mutex // while the folder is built
+	classes   []pcr.Class
+
+	kept   atomic.Bool // it stays as it was as long as others write to it
 	stale  atomic.Bool // a record is no longer what it was, or the table is lost
 	unread bool        // a record could not be read, by no fault of its content
 	loaded time.Time
@@ -59,9 +63,23 @@ type folderNotes struct {
 	RepeatedEntries int
 	RepeatedImages  int
 	RefusedImages   int
+	LostImages      int
 	Stale           []string
+	Unlisted        []string // of the stale ones
 	Missing         []string
+	Mistaken        []string
 	Bad             []RefusedEntry
+	Own             bool // there are records that pack has written
+	Datasets        int  // of how many the records are
+}
+
+// PackMarker is the name of the file that lies in a folder as long as pack writes
+// to it, or has not finished.
+const PackMarker = ".prismfs-pack"
+
+// isUnfinished says that not all of a dataset may be there.
+func (f *pcrFolder) isUnfinished() bool {
+	return f.isReal(PackMarker) || f.kept.Load() || f.index == "" && f.notes.Own
 }
 
 // recordHead is what is kept of a record in the table.
@@ -110,6 +128,7 @@ func (d *Dataset) loadFolder(ctx context.Context, path, index string, indexInfo 
 	if before != nil && before.print == print && !before.table.lost.Load() && !before.unread && sameIDs(before, files) {
 		before.real.Store(&files.real)
 		before.stale.Store(false)
+		before.kept.Store(false)
 		return before, nil
 	}
 	f := &pcrFolder{d: d, path: strings.Clone(path), index: index, print: print, loaded: time.Now()}
@@ -253,44 +272,54 @@ func (f *pcrFolder) readIndex(ctx context.Context) (*pcr.Index, error) {
 	return pcr.ParseIndexPB(data)
 }
 
-// indexEntries returns what is known of the records before they are opened, by
-// name: from the index, or nothing.
-func (f *pcrFolder) indexEntries(ctx context.Context, files *folderFiles) (entries map[string]*pcr.IndexEntry, full map[string][][]uint32, err error) {
+// folderIndex is what an index says of the records of a folder. The zero value
+// is that of a folder without one.
+type folderIndex struct {
+	records map[string]*indexed   // of the folder, by name
+	full    map[string][][]uint32 // see pcr.Index
+	batch   int64                 // images of a record, 0 where it is not told
+}
+
+// indexEntries returns what is known of the records before they are opened.
+func (f *pcrFolder) indexEntries(ctx context.Context, files *folderFiles) (*folderIndex, error) {
 	if f.index == "" {
-		return nil, nil, nil
+		return &folderIndex{}, nil
 	}
 	index, err := f.readIndex(ctx)
 	if err != nil {
 		if ctx.Err() != nil || isScarcity(err) {
-			return nil, nil, err
+			return nil, err
 		}
 		f.d.log.Error("an index cannot be read; the records are walked instead",
 			"index", f.d.full(join(f.path, f.index)), "error", err)
 		f.notes.Bad = append(f.notes.Bad, RefusedEntry{Name: f.index, Reason: err.Error()})
 		f.notes.Index = ""
-		return nil, nil, nil
+		return &folderIndex{}, nil
 	}
 	f.notes.Index = f.index
 	f.notes.RepeatedEntries = index.Repeated
+	out := &folderIndex{records: make(map[string]*indexed, len(index.Entries)), full: index.FullSizes, batch: index.BatchSize}
 	for _, b := range index.Bad {
+		if _, ok := files.infos[b.Name]; ok { // the record may tell what the index does not
+			out.records[b.Name] = &indexed{why: b.Err.Error()}
+			continue
+		}
 		f.notes.Bad = append(f.notes.Bad, RefusedEntry{Name: b.Name, Reason: b.Err.Error()})
 	}
-	entries = make(map[string]*pcr.IndexEntry, len(index.Entries))
-	for i := range index.Entries {
-		e := &index.Entries[i]
+	for _, e := range index.Entries {
 		if _, ok := files.infos[e.Name]; !ok {
 			f.notes.Missing = append(f.notes.Missing, e.Name)
 			continue
 		}
-		entries[e.Name] = e
+		out.records[e.Name] = &indexed{entries: append([]pcr.IndexEntry{e}, index.Variants[e.Name]...)}
 	}
 	for _, name := range files.records {
-		if _, ok := entries[name]; !ok {
+		if _, ok := out.records[name]; !ok {
 			f.notes.Stale = append(f.notes.Stale, name)
 		}
 	}
 	slices.Sort(f.notes.Missing)
-	return entries, index.FullSizes, nil
+	return out, nil
 }
 
 // tell writes to the log what the owner of a folder should know of it.
@@ -298,10 +327,25 @@ func (f *pcrFolder) tell() {
 	n := &f.notes
 	log, where := f.d.log, f.d.full(f.path)
 	few := func(names []string) []string { return names[:min(len(names), 5)] }
+	if f.isUnfinished() {
+		log.Warn("a dataset is unfinished: pack has not ended, or the index was removed; what is there is shown",
+			"folder", where, "records", len(f.records), "datasets", n.Datasets)
+	}
 	if len(n.Missing) > 0 {
 		log.Error("records that the index names are missing", "folder", where, "records", len(n.Missing), "for_example", few(n.Missing))
 	}
-	if len(n.Stale) > 0 {
+	if n.LostImages > 0 {
+		log.Error("images are lost with records that are missing or cannot be read", "folder", where, "images_at_most", n.LostImages)
+	}
+	if len(n.Mistaken) > 0 {
+		log.Warn("the index is wrong, or contradicts itself; lengths that fit the records are used",
+			"index", f.d.full(join(f.path, f.index)), "records", len(n.Mistaken), "for_example", few(n.Mistaken))
+	}
+	if len(n.Unlisted) > 0 {
+		log.Error("records of the same dataset are not in its index, and not shown",
+			"index", f.d.full(join(f.path, f.index)), "records", len(n.Unlisted), "for_example", few(n.Unlisted))
+	}
+	if len(n.Stale) > len(n.Unlisted) {
 		log.Warn("records that the index does not name are not shown", "folder", where, "records", len(n.Stale), "for_example", few(n.Stale))
 	}
 	for _, b := range n.Bad[:min(len(n.Bad), 5)] {
@@ -330,11 +374,12 @@ func (f *pcrFolder) tell() {
 	}
 }
 
-// hiddenClasses lists the class folders that something real has the name of.
+// hiddenClasses lists the class folders with images in them that something real
+// has the name of.
 func (f *pcrFolder) hiddenClasses() []string {
 	var hidden []string
 	for name := range *f.real.Load() {
-		if _, ok := f.tree.class(name); ok {
+		if i, ok := f.tree.class(name); ok && f.tree.classes[i].Count > 0 {
 			hidden = append(hidden, name)
 		}
 	}

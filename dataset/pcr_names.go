@@ -18,6 +18,10 @@ const (
 	formFull                 // cat/a.jpg: with it
 	formBoth                 // cat/a.jpg-PCR_0-00012
 	formReserved             // ~image-12, which no other form gives
+
+	// formUnique is set besides where an image in one of the last two forms is the
+	// only one of its folder with its original name. In the forms before it always is.
+	formUnique byte = 0x80
 )
 
 // reservedName begins names of the last form. Original names that begin so are
@@ -72,7 +76,7 @@ func (t *tree) appendPath(dst []byte, image int) []byte {
 	if len(t.forms) == 0 {
 		return t.appendNumber(dst, image)
 	}
-	switch t.forms[image] {
+	switch t.form(image) {
 	case formStem:
 		name := t.original(image)
 		return append(dst, name[:len(name)-suffixBytes(name)]...)
@@ -84,6 +88,71 @@ func (t *tree) appendPath(dst []byte, image int) []byte {
 		return strconv.AppendInt(append(dst, reservedName...), int64(image), 10)
 	}
 	return t.appendNumber(dst, image)
+}
+
+// form returns the form of the name of an image.
+func (t *tree) form(image int) byte { return t.forms[image] &^ formUnique }
+
+// isUnique reports whether no other image of its folder has the original name of
+// an image.
+func (t *tree) isUnique(image int) bool {
+	if len(t.forms) == 0 {
+		return false
+	}
+	form := t.forms[image]
+	return form == formStem || form == formFull || form&formUnique != 0
+}
+
+// markUnique notes which images have an original name of their own, among those
+// whose names were in the way of others.
+func (t *tree) markUnique(images []uint32) {
+	count := map[string]int{}
+	far := func(image uint32) bool {
+		form := t.form(int(image))
+		return form == formBoth || form == formReserved
+	}
+	for _, image := range images {
+		if far(image) {
+			count[string(t.original(int(image)))]++
+		}
+	}
+	for _, image := range images {
+		if !far(image) || count[string(t.original(int(image)))] > 1 {
+			continue
+		}
+		// The last form takes an image out of its folder.
+		if t.form(int(image)) == formReserved && bytes.IndexByte(t.original(int(image)), '/') >= 0 {
+			continue
+		}
+		t.forms[image] |= formUnique
+	}
+}
+
+// byOriginal finds the image of a class that alone has an original name, with
+// the folders that it is in.
+func (t *tree) byOriginal(c *class, name string) (image int, ok bool) {
+	if !c.Named || !usableName(name) {
+		return 0, false
+	}
+	is := func(image int) bool { return t.isUnique(image) && string(t.original(image)) == name }
+	for _, path := range [...]string{name[:len(name)-suffixBytes([]byte(name))], name} {
+		if image, ok := t.image(c, path); ok && is(image) {
+			return image, true
+		}
+	}
+	var buf nameBuffer
+	for _, prefix := range [...]string{name + "-", reservedName} {
+		for n := t.lowerBound(c, prefix, &buf); n < int(c.Count); n++ {
+			image := t.shown(c, n)
+			if !bytes.HasPrefix(t.appendPath(buf[:0], image), []byte(prefix)) {
+				break
+			}
+			if is(image) {
+				return image, true
+			}
+		}
+	}
+	return 0, false
 }
 
 // suffixBytes returns the length of a name's suffix; what is all suffix has none.
@@ -122,6 +191,7 @@ func (t *tree) nameClass(c *class) {
 			break
 		}
 	}
+	t.markUnique(images)
 	for i, image := range images {
 		t.order.set(int(c.Start)+i, image)
 	}
@@ -149,7 +219,7 @@ const fairRounds = 4
 func (t *tree) raiseForms(images []uint32, toLast bool) bool {
 	raised := false
 	raise := func(image uint32) {
-		switch form := t.forms[image]; {
+		switch form := t.form(int(image)); {
 		case form == formNumber || form == formReserved:
 			return
 		case toLast:
@@ -183,7 +253,7 @@ func (t *tree) foldersOf(images []uint32) map[string]bool {
 	var folders map[string]bool
 	for _, image := range images {
 		name := t.original(int(image))
-		if bytes.IndexByte(name, '/') < 0 || t.forms[image] == formNumber || t.forms[image] == formReserved {
+		if bytes.IndexByte(name, '/') < 0 || t.form(int(image)) == formNumber || t.form(int(image)) == formReserved {
 			continue
 		}
 		for dir := path.Dir(string(name)); dir != "."; dir = path.Dir(dir) {

@@ -29,6 +29,8 @@ func TestEveryImageHasAPath(t *testing.T) {
 		must(t, err)
 		m := &maker{dir: dir}
 		named := map[int32]string{}
+		original := map[string]string{} // by place
+		alike := map[string]int{}       // images of a class with an original name
 		total := 0
 		for r := range rapid.IntRange(1, 3).Draw(rt, "records") {
 			var images []pcr.Image
@@ -40,6 +42,8 @@ func TestEveryImageHasAPath(t *testing.T) {
 					named[img.Label] = classes.Draw(rt, "class")
 				}
 				img.Class = named[img.Label]
+				original[fmt.Sprintf("PCR_%d.pcr %d", r, len(images))] = img.Name
+				alike[fmt.Sprintf("%d %s", img.Label, img.Name)]++
 				images = append(images, img)
 				total++
 			}
@@ -74,6 +78,15 @@ func TestEveryImageHasAPath(t *testing.T) {
 				rt.Fatalf("%s leads to %s: %+v", p, place, s)
 			}
 			seen[place] = true
+			name := original[place]
+			alone := alike[fmt.Sprintf("%d %s", *s.Label, name)] == 1 && !strings.HasPrefix(name, reservedName) &&
+				!(strings.HasPrefix(s.Stem, reservedName) && strings.Contains(name, "/"))
+			if s.OriginalUnique != alone || alone && s.OriginalName != path.Base(name) {
+				rt.Fatalf("%s was %q, unique=%v: %+v", p, name, alone, s)
+			}
+			if at, err := d.FindOriginal(context.Background(), path.Dir(p), s.OriginalName); alone && (err != nil || at != p) || err == nil && !alone && at == p {
+				rt.Fatalf("%q leads to %q, %v, want %s", name, at, err, p)
+			}
 			for dir := path.Dir(p); dir != "."; dir = path.Dir(dir) {
 				if info, err := d.Stat(context.Background(), dir); err != nil || info.Kind != Dir {
 					rt.Fatalf("%s of %s: %v, %v", dir, p, info.Kind, err)

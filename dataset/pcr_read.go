@@ -128,6 +128,7 @@ func (d *Dataset) tryImageOf(ctx context.Context, path string) (*Sample, error) 
 	err = f.withTable(func() error {
 		name := f.tree.original(int(r.First) + at.index)
 		s.OriginalName = string(name[strings.LastIndexByte(string(name), '/')+1:])
+		s.OriginalUnique = f.tree.isUnique(int(r.First) + at.index)
 		s.Shape, err = r.shape(ctx, at.index)
 		return err
 	})
@@ -138,6 +139,46 @@ func (d *Dataset) tryImageOf(ctx context.Context, path string) (*Sample, error) 
 		return nil, d.failed("read the header of", path, err)
 	}
 	return s, nil
+}
+
+// FindOriginal returns the path of the image of a record that is in a folder and
+// has an original name, if no other image in the folder has: one whose
+// OriginalUnique is set. Else the error wraps fs.ErrNotExist.
+func (d *Dataset) FindOriginal(ctx context.Context, folder, name string) (string, error) {
+	missing := func() error { return d.failed("look for the original name of", join(folder, name), fs.ErrNotExist) }
+	f, inside, err := d.pcrFolderOf(ctx, folder)
+	if err != nil {
+		return "", err
+	}
+	if f == nil || strings.Contains(name, "/") {
+		return "", missing()
+	}
+	if f, _, _, err = d.look(ctx, folder, f, inside); err != nil {
+		return "", err
+	}
+	found := ""
+	err = f.table.safely(func() error {
+		first, below, _ := strings.Cut(inside, "/")
+		n, ok := f.tree.class(first)
+		if !ok {
+			return nil
+		}
+		image, ok := f.tree.byOriginal(&f.tree.classes[n], join(below, name))
+		if !ok {
+			return nil
+		}
+		var buf nameBuffer
+		path := f.tree.appendPath(buf[:0], image)
+		found = join(folder, string(path[strings.LastIndexByte(string(path), '/')+1:])+RecordSuffix)
+		return nil
+	})
+	if err != nil {
+		return "", d.failed("look for the original name of", join(folder, name), err)
+	}
+	if found == "" {
+		return "", missing()
+	}
+	return found, nil
 }
 
 // withTable calls what reads the folder's table, and once more if the table is

@@ -27,10 +27,22 @@ type PCRSummary struct {
 	RefusedImages   int // with negative labels: they belong to no class
 	Checksums       int // images, shown or not, of whose bytes the records have checksums
 
-	Stale   []string       // records that the index does not name: not shown
-	Missing []string       // records that the index names and the folder lacks
-	Bad     []RefusedEntry // entries of the index, and records, of which nothing is shown
-	Damaged []RefusedEntry // records whose images are shown and may be unreadable
+	// Unfinished says that pack has not ended: its marker lies in the folder, or
+	// records that it has written and no index, or the index was removed since.
+	Unfinished bool
+
+	Stale    []string // records that the index does not name: not shown
+	Unlisted []string // of those, records of the same dataset as listed ones: the index has lost them
+	Missing  []string // records that the index names and the folder lacks
+	// LostImages is how many images the records held, at most, that are missing or
+	// of which nothing can be read; 0 where neither index nor other records tell.
+	LostImages int
+	// Mistaken are records of which the index says, once or always, what cannot be
+	// right. Their images are shown, by what the record says itself, or by the entry
+	// that fits its file.
+	Mistaken []string
+	Bad      []RefusedEntry // entries of the index, and records, of which nothing is shown
+	Damaged  []RefusedEntry // records whose images are shown and may be unreadable
 
 	MetadataBytes int64   // of all records
 	GroupBytes    []int64 // of all records; GroupBytes[0] is scan group 1
@@ -40,7 +52,8 @@ type PCRSummary struct {
 	TableFull  float64 // part of the offsets and shapes that is known, 0 to 1
 }
 
-// LabelCount is the number of images that have a label.
+// LabelCount is the number of images that have a label; 0 for a class without
+// any, which is shown as an empty folder.
 type LabelCount struct {
 	Label  int
 	Folder string // in which they are shown
@@ -67,6 +80,7 @@ func (d *Dataset) PCRFolder(ctx context.Context, path string) (*PCRSummary, erro
 	s := &PCRSummary{
 		Path: f.path, Index: f.notes.Index, Records: len(f.records), Images: f.tree.order.len(),
 		RepeatedEntries: f.notes.RepeatedEntries, RepeatedImages: f.notes.RepeatedImages, RefusedImages: f.notes.RefusedImages,
+		Unfinished: f.isUnfinished(), Unlisted: slices.Clone(f.notes.Unlisted), LostImages: f.notes.LostImages, Mistaken: slices.Clone(f.notes.Mistaken),
 		Stale: slices.Clone(f.notes.Stale), Missing: slices.Clone(f.notes.Missing), Bad: slices.Clone(f.notes.Bad),
 	}
 	for i := range f.tree.classes {

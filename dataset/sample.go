@@ -61,7 +61,10 @@ type Sample struct {
 	Label        *int     // nil where none is known
 	Class        string   // name of the label, else ""
 	OriginalName string   // before it was packed, without folders, else ""
-	Source       string   // path of the file of the source that holds it
+	// OriginalUnique says that no other image in the folder of a record's image has
+	// its OriginalName: it can be shown under that, whatever Stem is.
+	OriginalUnique bool
+	Source         string // path of the file of the source that holds it
 
 	record *record // of an image of a record, else nil
 	index  int     // in the record

@@ -36,7 +36,7 @@ import (
 // Everything but the blocks is written before the file gets its name.
 
 const (
-	tableMagic       = "prismfs table 1\n"
+	tableMagic       = "prismfs table 2\n"
 	tableHeaderBytes = 4096
 	tableHeaderUsed  = 80
 
@@ -404,8 +404,8 @@ func (t *tree) check() error {
 	var before uint32
 	for i := range t.nameEnds.len() {
 		end := t.nameEnds.at(i)
-		named := t.forms[i] != formNumber && t.forms[i] != formReserved
-		if end < before || end > uint32(len(t.names)) || t.forms[i] > formReserved || named && end-before > maxPathBytes {
+		named := t.form(i) != formNumber && t.form(i) != formReserved
+		if end < before || end > uint32(len(t.names)) || t.form(i) > formReserved || named && end-before > maxPathBytes {
 			return fmt.Errorf("%w: a name", errBadTable)
 		}
 		before = end

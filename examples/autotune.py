@@ -19,6 +19,7 @@ import copy
 import os
 import random
 import re
+import shutil
 import subprocess
 import sys
 import time
@@ -50,24 +51,38 @@ class Views:
         if parts is None:
             sys.exit(f"{path} does not end in +auto or +auto-NAME")
         self.base, self.path, self.transform = parts[1], path.rstrip("/"), transform
-        self.train = ImageFolder(self.path + "+png", transform)
+        self.train = self.images(self.path + "+png")
         self.fixed = {}
+
+    def images(self, path):
+        try:
+            return ImageFolder(path, self.transform)
+        except OSError as error:  # ImageFolder says by it, too, that there are no classes or no images
+            sys.exit(f"{path} cannot be read as images in class folders; is {self.base} a folder of a mount, with classes in it? {error}")
 
     def at(self, fidelity):
         """The images at a fidelity, None being full; in the same order as those of train."""
         if fidelity not in self.fixed:
             terms = "+png" if fidelity is None else f"+{fidelity}+png"
-            self.fixed[fidelity] = ImageFolder(self.base + terms, self.transform)
+            self.fixed[fidelity] = self.images(self.base + terms)
         return self.fixed[fidelity]
 
     def levels(self, indices):
         """The number of fidelities of some images."""
-        return max(int(os.getxattr(self.at(None).samples[i][0], "user.prismfs.fidelity")) for i in indices)
+        return max(attribute(self.at(None).samples[i][0], "fidelity") for i in indices)
 
     def bytes(self, fidelity, indices):
         """What some images cost to read at a fidelity."""
         samples = self.at(fidelity).samples
-        return sum(int(os.getxattr(samples[i][0], "user.prismfs.encoded_bytes")) for i in indices)
+        return sum(attribute(samples[i][0], "encoded_bytes") for i in indices)
+
+
+def attribute(path, name):
+    """A number that a mount tells of a file."""
+    try:
+        return int(os.getxattr(path, "user.prismfs." + name))
+    except OSError as error:
+        sys.exit(f"{path} has no attribute user.prismfs.{name}; is it in a mount of prismfs? {error.strerror}")
 
 
 def gradient(model, loss, dataset, indices, options):
@@ -100,7 +115,12 @@ def choose(model, loss, views, options):
 
 def set_fidelity(options, fidelity):
     text = "full" if fidelity is None else str(fidelity)
-    subprocess.run([options.prismfs, "fidelity", options.view, text], check=True)
+    try:
+        done = subprocess.run([options.prismfs, "fidelity", options.view, text], check=False)
+    except OSError as error:
+        sys.exit(f"{options.prismfs} cannot be run ({error.strerror}); --prismfs names the command, such as bin/prismfs")
+    if done.returncode != 0:
+        sys.exit(f"the fidelity of {options.view} could not be set")  # the command has said why
     print(f"fidelity {text} is set for {options.view}", flush=True)
 
 
@@ -139,6 +159,8 @@ def parse():
 
 def main():
     options = parse()
+    if shutil.which(options.prismfs) is None:
+        sys.exit(f"there is no command {options.prismfs}; --prismfs names it, such as --prismfs bin/prismfs")
     torch.manual_seed(options.seed)
     random.seed(options.seed)
     views = Views(options.view, transforms.Compose([

@@ -120,7 +120,15 @@ func (r resolver) sampleAt(ctx context.Context, source string, v View) (target, 
 
 // sampleNamed finds the sample that has the given name in view v.
 func (r resolver) sampleNamed(ctx context.Context, dir, name string, v View) (target, error) {
-	for _, candidate := range sampleFiles(name, v) {
+	candidates := sampleFiles(name, v)
+	if v.Form.Container == tensor.Orig {
+		if file, err := r.ds.FindOriginal(ctx, dir, name); err == nil {
+			candidates = []string{path.Base(file)}
+		} else if !errors.Is(err, iofs.ErrNotExist) {
+			return target{}, err
+		}
+	}
+	for _, candidate := range candidates {
 		t, err := r.sampleAt(ctx, path.Join(dir, candidate), v)
 		if errors.Is(err, iofs.ErrNotExist) || errors.Is(err, syscall.ENAMETOOLONG) {
 			continue
@@ -201,7 +209,7 @@ func (r resolver) takenIn(ctx context.Context, dir string) func(string) (bool, e
 // that was renamed since, or that never told, has the suffix of its content.
 func originalName(s *dataset.Sample) string {
 	n := s.OriginalName
-	if n == s.Stem || strings.TrimSuffix(n, path.Ext(n)) == s.Stem {
+	if s.OriginalUnique || n == s.Stem || strings.TrimSuffix(n, path.Ext(n)) == s.Stem {
 		return n
 	}
 	return s.Stem + contentSuffix(s)

@@ -13,8 +13,9 @@
 //     compared with the source's, before it takes its name.
 //   - An output appears whole under its name or not at all. A run that was
 //     ended by a signal leaves no partial files. What a killed run left is
-//     cleared away by the next, which goes on where the former stopped; as long
-//     as a run is not finished, the file Marker stands in the destination.
+//     cleared away by the next, which goes on where the former stopped. From the
+//     beginning of a run until one is finished, however they end, the file Marker
+//     stands in the destination, and Verify, Inspect and Unpack say so.
 //   - Nothing is overwritten or taken away but older outputs of the same source,
 //     which are counted (Unpack overwrites other files when told to). An image
 //     has one output at a time, packed or as it is.
@@ -25,7 +26,8 @@
 //     for it.
 //
 // Of records, the index comes last: as long as it is not there, the dataset is
-// not finished, and while records change there is none. The images that are in
+// not finished, and while records change there is none. An image is in one record
+// at most at any time, whatever options earlier runs had. The images that are in
 // no JPEG are encoded with a loss, which the summary says.
 //
 // What a file is, is decided by its content; a suffix only tells that a file

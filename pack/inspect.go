@@ -62,8 +62,10 @@ type TreeReport struct {
 	SourceDecoders []Count   `json:"source_decoders"`
 	Classes        []Count   `json:"classes"` // folders of the first level, bytewise ordered
 	WithoutCRC     int       `json:"samples_without_checksums"`
-	Unfinished     bool      `json:"unfinished"` // Marker is there: a run is writing or was killed
+	Unfinished     bool      `json:"unfinished"` // Marker is there: a run is writing, or did not come to its end
 	Bad            []Refusal `json:"bad"`        // what is no sample despite its name, and what could not be entered
+
+	UnfinishedBecause string `json:"unfinished_because,omitempty"` // and what to do
 }
 
 // A Report describes a file, a folder or a dataset of records; the other fields
@@ -77,8 +79,8 @@ type Report struct {
 // Inspect describes the L3 file, the folder of them, or the folder of records at
 // path. A single file
 // is decoded to see whether it is whole; of those in a folder only the heads
-// are read. A file that is no L3 at all, or a folder without any, is an error
-// that wraps ErrSource; one that is damaged, in its head or elsewhere, is no
+// are read. A file that is no L3 at all, or a folder without anything packed (a
+// NotPackedError), is an error that wraps ErrSource; one that is damaged, in its head or elsewhere, is no
 // error, and the report says so.
 func Inspect(ctx context.Context, path string) (*Report, error) {
 	resolved, info, err := statSource(path)
@@ -189,7 +191,7 @@ type treeCounter struct {
 
 func inspectTree(ctx context.Context, resolved, path string) (*TreeReport, error) {
 	c := &treeCounter{
-		report:  &TreeReport{Path: path, Bad: []Refusal{}, Unfinished: unfinished(resolved)},
+		report:  &TreeReport{Path: path, Bad: []Refusal{}, Unfinished: unfinished(resolved), UnfinishedBecause: unfinishedBecause(resolved)},
 		codings: map[string]int{}, shapes: map[string]int{}, decoders: map[string]int{}, labels: map[string]int{},
 		plain: map[string]int{},
 	}
@@ -215,18 +217,6 @@ func inspectTree(ctx context.Context, resolved, path string) (*TreeReport, error
 		return nil, noSampleError(resolved, path)
 	}
 	return c.finish(), nil
-}
-
-// noSampleError is the error of a folder without L3 files, which mostly is the
-// wrong folder.
-func noSampleError(resolved, shown string) error {
-	question := "was it packed?"
-	if unfinished(resolved) {
-		question = "a run of pack is writing here, or was killed: run it again to go on"
-	} else if below := recordFolders(resolved); len(below) > 0 {
-		question = "records lie in " + list(below) + " below it: name one of these folders"
-	}
-	return fmt.Errorf("%w: no L3 file in %s; %s", ErrSource, Printable(shown), question)
 }
 
 // file counts one file of the tree.
@@ -296,12 +286,6 @@ func counts(m map[string]int) []Count {
 		return out[i].Name < out[j].Name
 	})
 	return out
-}
-
-// unfinished tells whether a run is writing into a folder or was killed.
-func unfinished(dir string) bool {
-	_, err := os.Lstat(filepath.Join(dir, Marker))
-	return err == nil
 }
 
 // withoutMarker leaves out the refusals of pack's own files, which are reported

@@ -9,6 +9,7 @@ import (
 
 	"prismfs/internal/imagefile"
 	"prismfs/l3"
+	"prismfs/pcr"
 )
 
 // Suffix is the suffix of L3 files; a mount knows samples by it.
@@ -52,6 +53,15 @@ func PackedName(name string, keepSuffix bool) string {
 // reserved tells whether a name is one that pack itself uses in a
 // destination.
 func reserved(name string) bool { return name == Marker || strings.HasPrefix(name, tempPrefix) }
+
+// ownPrefix begins all names that prismfs gives to files which are no content.
+const ownPrefix = ".prismfs-"
+
+// recordsName tells whether a name beside records is one of theirs: of a record,
+// an index, or a file of pack.
+func recordsName(name string) bool {
+	return pcr.IsRecordName(name) || name == pcr.IndexNamePB || name == pcr.IndexNameSQLite || strings.HasPrefix(name, ownPrefix)
+}
 
 // content is what the first bytes and the name of a file say about it.
 type content uint8

@@ -70,6 +70,9 @@ func Pack(ctx context.Context, src, dst string, opt Options) (*Summary, error) {
 	if err != nil {
 		return nil, err
 	}
+	if err := withoutRecords(ctx, source, dst); err != nil {
+		return nil, err
+	}
 	rule := func(d *directory) map[string]string { return packCollisions(source, d, opt.KeepSuffix) }
 	summary, err := convertTree(ctx, source, walkOf(source), dst, opt.Jobs, opt.Progress, rule, func(t *target, s *slots) converter {
 		return &packer{source: source, target: t, slots: s, opt: opt, decoder: l3.NewDecoder(l3.Limits{})}
@@ -81,6 +84,48 @@ func Pack(ctx context.Context, src, dst string, opt Options) (*Summary, error) {
 		summary.Notes = append(summary.Notes, notHeld(summary, opt.Mode)...)
 	}
 	return summary, err
+}
+
+// withoutRecords refuses a destination in which a mount would no longer show the
+// images of records, behind folders of L3 files. Records that lie in the same
+// place of the source are copies.
+func withoutRecords(ctx context.Context, source, dst string) error {
+	resolved, err := resolveSource(dst)
+	if err != nil {
+		return nil // it is to be made, or opening it will say what is wrong
+	}
+	folders, _, err := packedParts(ctx, resolved)
+	if ctx.Err() != nil {
+		return ctx.Err()
+	}
+	if err != nil {
+		return nil
+	}
+	for _, folder := range folders {
+		if !copiedRecords(filepath.Join(source, folder), filepath.Join(resolved, folder)) {
+			return fmt.Errorf("%w: %s holds PCR records or an index of them, whose images a mount would not show beside folders of L3 files: choose another folder",
+				ErrDestination, Printable(filepath.Join(dst, folder)))
+		}
+	}
+	return nil
+}
+
+// copiedRecords tells whether every record and index of a folder has its like in
+// the source.
+func copiedRecords(source, dst string) bool {
+	entries, err := os.ReadDir(dst)
+	if err != nil {
+		return false
+	}
+	for _, e := range entries {
+		if !isRecordsFile(e.Name()) {
+			continue
+		}
+		if _, err := os.Lstat(filepath.Join(source, e.Name())); err != nil {
+			return false
+		}
+	}
+	return true
 }
 
 // nameRule returns the files of a folder that are refused for their names,
@@ -108,10 +153,11 @@ func convertTree(ctx context.Context, source string, walk walkFunc, dst string, 
 	r := &run{source: source, walk: walk, target: t, jobs: jobs, slots: free, refusals: rule, progress: progress,
 		newConverter: func() converter { return construct(t, free) }}
 	summary, err := r.do(ctx)
-	if closeErr := t.close(); err == nil {
-		err = closeErr
+	if err != nil {
+		_ = t.abandon(true) // the first error says more
+		return summary, err
 	}
-	return summary, err
+	return summary, t.close()
 }
 
 // packCollisions finds the files of d that would take one name.

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"path"
 	"path/filepath"
 	"sort"
 	"strings"
@@ -27,10 +28,10 @@ func holdsPCR(dir string) bool {
 	}
 	defer f.Close()
 	for {
-		const some = 1024 // names at a time
-		names, err := f.Readdirnames(some)
-		for _, name := range names {
-			if pcr.IsRecordName(name) {
+		const some = 1024 // entries at a time
+		entries, err := f.ReadDir(some)
+		for _, e := range entries {
+			if !e.IsDir() && pcr.IsRecordName(e.Name()) {
 				return true
 			}
 		}
@@ -40,55 +41,63 @@ func holdsPCR(dir string) bool {
 	}
 }
 
-// recordFolders returns the folders below a folder that hold records, as the
-// parts of a dataset do.
-func recordFolders(dir string) []string {
-	entries, err := os.ReadDir(dir)
-	if err != nil {
-		return nil
-	}
-	var found []string
-	for _, e := range entries {
-		if e.IsDir() && holdsPCR(filepath.Join(dir, e.Name())) {
-			found = append(found, e.Name())
-		}
-	}
-	return found
+// pcrFolder is a folder of records, or one with such folders below it, open for
+// reading as the tree that a mount shows of it.
+type pcrFolder struct {
+	root  string
+	store dataset.Store
+	ds    *dataset.Dataset
+	*pcrPart
+	parts []*pcrPart
 }
 
-// pcrFolder is a folder of records, open for reading as the tree that a mount
-// shows of it.
-type pcrFolder struct {
-	root    string
-	store   dataset.Store
-	ds      *dataset.Dataset
-	summary *dataset.PCRSummary
+// pcrPart is what is known of a folder of records by its index and the metadata of
+// its records.
+type pcrPart struct {
+	path       string // in the tree, "" for all of it
+	summary    *dataset.PCRSummary
+	unfinished string // why the dataset is not finished, "" if it is
 }
 
 // openPCRFolder opens a folder of records. Tables of offsets are kept in
 // tableDir, see dataset.Options.
 func openPCRFolder(ctx context.Context, resolved, tableDir string) (*pcrFolder, error) {
-	store, err := dataset.OpenLocal(resolved)
+	f, err := openPCRTree(ctx, resolved, []string{""}, tableDir)
 	if err != nil {
-		return nil, fmt.Errorf("%w: %w", ErrSource, err)
+		return nil, err
 	}
-	ds := dataset.Open(store, dataset.Options{TableDir: tableDir})
-	summary, err := ds.PCRFolder(ctx, "")
-	if err != nil {
-		store.Close()
-		return nil, sourceError(err)
-	}
-	f := &pcrFolder{root: resolved, store: store, ds: ds, summary: summary}
-	if summary.Records == 0 && len(summary.Missing) == 0 {
-		store.Close()
+	f.pcrPart = f.parts[0]
+	if f.isEmpty() {
+		f.Close()
 		return nil, fmt.Errorf("%w: %s", ErrSource, f.whyEmpty())
 	}
 	return f, nil
 }
 
+// openPCRTree opens a folder that has folders of records in these places. The
+// embedded part is for openPCRFolder to fill in.
+func openPCRTree(ctx context.Context, resolved string, places []string, tableDir string) (*pcrFolder, error) {
+	store, err := dataset.OpenLocal(resolved)
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrSource, err)
+	}
+	f := &pcrFolder{root: resolved, store: store, ds: dataset.Open(store, dataset.Options{TableDir: tableDir})}
+	for _, place := range places {
+		summary, err := f.ds.PCRFolder(ctx, place)
+		if err != nil {
+			f.Close()
+			return nil, sourceError(err)
+		}
+		f.parts = append(f.parts, &pcrPart{path: place, summary: summary, unfinished: recordsUnfinished(summary, filepath.Join(resolved, place))})
+	}
+	return f, nil
+}
+
+func (p *pcrPart) isEmpty() bool { return p.summary.Records == 0 && len(p.summary.Missing) == 0 }
+
 // whyEmpty says why a folder has no record that can be used.
-func (f *pcrFolder) whyEmpty() string {
-	if bad := f.bad(); len(bad) > 0 {
+func (p *pcrPart) whyEmpty() string {
+	if bad := p.bad(); len(bad) > 0 {
 		return fmt.Sprintf("no record can be read, among others for this reason: %s: %s", Printable(bad[0].Path), bad[0].Reason)
 	}
 	return "there is an index, and it names no record"
@@ -96,42 +105,61 @@ func (f *pcrFolder) whyEmpty() string {
 
 // hidden is a line about images that other folders hide, of which so many were
 // seen; "" if none is.
-func (f *pcrFolder) hidden(seen int) string {
-	if seen >= f.summary.Images {
+func (p *pcrPart) hidden(seen int) string {
+	if seen >= p.summary.Images {
 		return ""
 	}
-	return fmt.Sprintf("%d images cannot be seen, since a real folder or file beside the records has the name of their class folder", f.summary.Images-seen)
+	return fmt.Sprintf("%d images cannot be seen, since a real folder or file beside the records has the name of their class folder", p.summary.Images-seen)
 }
 
 // withoutChecksums is how many of the images have none.
-func (f *pcrFolder) withoutChecksums() int {
-	return f.summary.Images + f.summary.RepeatedImages + f.summary.RefusedImages - f.summary.Checksums
+func (p *pcrPart) withoutChecksums() int {
+	return p.summary.Images + p.summary.RepeatedImages + p.summary.RefusedImages - p.summary.Checksums
 }
 
 // Close frees what the folder holds.
 func (f *pcrFolder) Close() { f.store.Close() }
 
 // bad lists the records, and entries of the index, whose images are not shown.
-func (f *pcrFolder) bad() []Refusal {
+func (p *pcrPart) bad() []Refusal {
 	bad := []Refusal{}
-	for _, e := range f.summary.Bad {
+	for _, name := range p.summary.Unlisted {
+		bad = append(bad, Refusal{name, "the index does not have it, and it is a record of the same dataset: the index is an older one, or damaged; give the command again that packed it"})
+	}
+	for _, e := range p.summary.Bad {
 		bad = append(bad, Refusal{e.Name, e.Reason})
 	}
-	for _, name := range f.summary.Missing {
+	for _, name := range p.summary.Missing {
 		bad = append(bad, Refusal{name, "the index names it, and there is no such file"})
 	}
-	if n := f.summary.RefusedImages; n > 0 {
-		bad = append(bad, Refusal{f.indexName(), fmt.Sprintf("%d images have negative labels, which belong to no class", n)})
+	if n := p.summary.RefusedImages; n > 0 {
+		bad = append(bad, Refusal{p.indexName(), fmt.Sprintf("%d images have negative labels, which belong to no class", n)})
+	}
+	for i := range bad {
+		bad[i].Path = path.Join(p.path, bad[i].Path)
 	}
 	sort.Slice(bad, func(i, j int) bool { return bad[i].Path < bad[j].Path })
 	return bad
 }
 
-func (f *pcrFolder) indexName() string {
-	if f.summary.Index == "" {
+// damaged lists the records whose images are shown, and with which something is
+// wrong all the same.
+func (p *pcrPart) damaged() []Refusal {
+	list := []Refusal{}
+	for _, e := range p.summary.Damaged {
+		list = append(list, Refusal{e.Name, e.Reason})
+	}
+	for _, name := range p.summary.Mistaken {
+		list = append(list, Refusal{name, "what the index says of it cannot be right: it is read all the same; give the command again that packed it"})
+	}
+	return list
+}
+
+func (p *pcrPart) indexName() string {
+	if p.summary.Index == "" {
 		return "."
 	}
-	return f.summary.Index
+	return p.summary.Index
 }
 
 // isRecordSample tells whether a name in the tree is that of an image of
@@ -145,18 +173,20 @@ func (f *pcrFolder) walk(ctx context.Context, visit func(*directory) error) erro
 	return f.directory(ctx, "", visit)
 }
 
-func (f *pcrFolder) directory(ctx context.Context, path string, visit func(*directory) error) error {
+func (f *pcrFolder) directory(ctx context.Context, at string, visit func(*directory) error) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	d := &directory{path: path}
-	if path == "" {
-		d.refused = f.bad()
+	d := &directory{path: at}
+	for _, part := range f.parts {
+		if part.path == at {
+			d.refused = part.bad()
+		}
 	}
-	info, err := f.ds.Stat(ctx, path)
+	info, err := f.ds.Stat(ctx, at)
 	if err == nil {
 		d.mode = info.Mode
-		err = f.ds.ReadDir(ctx, path, func(e dataset.DirEntry) bool {
+		err = f.ds.ReadDir(ctx, at, func(e dataset.DirEntry) bool {
 			switch {
 			case reserved(e.Name):
 			case e.Kind == dataset.Dir:
@@ -168,10 +198,10 @@ func (f *pcrFolder) directory(ctx context.Context, path string, visit func(*dire
 		})
 	}
 	if err != nil {
-		if path == "" || ctx.Err() != nil {
+		if at == "" || ctx.Err() != nil {
 			return err
 		}
-		d.refused = []Refusal{{path, reasonOf(err)}}
+		d.refused = []Refusal{{at, reasonOf(err)}}
 	}
 	sort.Strings(d.files)
 	sort.Strings(d.folders)

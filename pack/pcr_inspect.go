@@ -27,7 +27,9 @@ type PCRReport struct {
 	Stale           []string  `json:"stale_records"`   // that the index does not name
 	Damaged         []Refusal `json:"damaged"`         // records of which images may be unreadable
 	Bad             []Refusal `json:"bad"`             // records and entries of the index of which nothing is shown
-	Unfinished      bool      `json:"unfinished"`      // Marker is there: a run is writing or was killed
+	Unfinished      bool      `json:"unfinished"`      // a run of pack is writing, or did not come to its end
+
+	UnfinishedBecause string `json:"unfinished_because,omitempty"` // and what to do
 
 	Table      string  `json:"table"` // where the offsets of images are kept, "" for nowhere
 	TableBytes int64   `json:"table_bytes"`
@@ -62,14 +64,11 @@ func inspectPCR(ctx context.Context, resolved, path string) (*PCRReport, error) 
 	r := &PCRReport{
 		Path: path, Format: "pcr", Index: s.Index, Records: s.Records, Images: s.Images, Levels: s.Levels,
 		WithoutCRC: folder.withoutChecksums(), RepeatedEntries: s.RepeatedEntries, RepeatedImages: s.RepeatedImages,
-		Labels: []PCRLabel{}, Stale: append([]string{}, s.Stale...), Damaged: []Refusal{}, Bad: folder.bad(),
-		Unfinished: unfinished(resolved), Table: s.Table, TableBytes: s.TableBytes, TableFull: s.TableFull,
+		Labels: []PCRLabel{}, Stale: append([]string{}, s.Stale...), Damaged: folder.damaged(), Bad: folder.bad(),
+		Unfinished: folder.unfinished != "", UnfinishedBecause: folder.unfinished, Table: s.Table, TableBytes: s.TableBytes, TableFull: s.TableFull,
 	}
 	for _, l := range s.Labels {
 		r.Labels = append(r.Labels, PCRLabel{l.Label, l.Folder, l.Class, l.Images})
-	}
-	for _, e := range s.Damaged {
-		r.Damaged = append(r.Damaged, Refusal{e.Name, e.Reason})
 	}
 	sort.Strings(r.Stale)
 	r.Fidelities = fidelities(s)

@@ -64,7 +64,9 @@ type PCRTotals struct {
 // Records of an earlier run stay where they are whole and made from files of
 // the same names, sizes and times with the same options. Others of the same
 // source are replaced; those of another source make dst unusable. The index is
-// taken away before the first record changes and written when all are there.
+// taken away before the first record changes and written when all are there. No
+// image is in two records at any time: a record of an earlier run goes before
+// another one with any of its images comes.
 //
 // Errors and the summary are as Pack's. Without any image that goes into
 // a record there is no index either.
@@ -96,13 +98,16 @@ func PackPCR(ctx context.Context, src, dst string, opt PCROptions) (*Summary, er
 	}
 	p := &pcrPacker{source: source, target: t, plan: plan, opt: opt, id: datasetID(source), summary: newSummary()}
 	p.summary.PCR = &PCRTotals{Quality: opt.Quality}
-	err = p.run(ctx)
-	if closeErr := t.close(); err == nil {
-		err = closeErr
-	}
+	touched, err := p.run(ctx)
 	if ctx.Err() != nil {
 		err = ctx.Err()
 	}
+	if err == nil {
+		err = t.close()
+	} else {
+		_ = t.abandon(touched) // the first error says more
+	}
+	p.summary.PCR.RecordsStale += len(p.cleared)
 	p.summary.Finished = err == nil
 	p.summary.Notes = append(p.summary.Notes, p.notes()...)
 	p.summary.finish(start)
@@ -143,13 +148,23 @@ type pcrPacker struct {
 	populated []bool   // by label: a record has images of the class
 	strangers []string // folders in the target that are no classes
 	indexGone bool     // an index of an earlier run has been taken away
+
+	holders *imageHolders   // nil until a record is written
+	cleared map[string]bool // records of an earlier run that were taken away and not written anew
 }
 
-// run does everything between opening and closing the target.
-func (p *pcrPacker) run(ctx context.Context) error {
+// run does everything between opening and closing the target. touched is false as
+// long as nothing in the target has been changed.
+func (p *pcrPacker) run(ctx context.Context) (touched bool, err error) {
 	if err := p.inspectTarget(); err != nil {
-		return err
+		return false, err
 	}
+	return true, p.fill(ctx)
+}
+
+// fill brings the target to what the plan says.
+func (p *pcrPacker) fill(ctx context.Context) error {
+	p.cleared = map[string]bool{}
 	p.populated = make([]bool, len(p.plan.classes))
 	p.summary.Classes = len(p.plan.classes)
 	for _, r := range p.plan.refused {
@@ -293,8 +308,7 @@ func (p *pcrPacker) emptyClasses() error {
 			}
 			continue
 		}
-		// inspectTarget has seen that it is empty.
-		if err := p.target.root.Remove(class); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		if err := p.target.removeEmptyFolder(class); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return fmt.Errorf("removing the empty folder of a class that has images now: %w", err)
 		}
 	}

@@ -387,6 +387,74 @@ func TestPackPCRUnusableSources(t *testing.T) {
 	}
 }
 
+// Classes whose folders would be taken for records, an index or pack's own files
+// are named before anything is made.
+func TestPackPCRRefusesNamesOfRecords(t *testing.T) {
+	for _, class := range []string{"PCR_0.pcr", "mine.pcr", pcr.IndexNamePB, pcr.IndexNameSQLite, Marker, tempPrefix + "x", ".prismfs-mine"} {
+		for _, file := range []string{"/1.jpg", "/"} {
+			src, dst := pcrTree(t, 1), filepath.Join(t.TempDir(), "dst")
+			writeTree(t, src, map[string][]byte{class + file: jpegBytes(t, 1)})
+			_, err := PackPCR(context.Background(), src, dst, PCROptions{})
+			if !errors.Is(err, ErrSource) || !strings.Contains(err.Error(), "rename "+class) {
+				t.Errorf("%s%s: %v", class, file, err)
+			}
+			if _, err := os.Lstat(dst); err == nil {
+				t.Error("the destination was made")
+			}
+		}
+	}
+}
+
+// L3 files would hide records.
+func TestPackL3RefusesFoldersOfRecords(t *testing.T) {
+	src := filepath.Join(t.TempDir(), "src")
+	writeTree(t, src, map[string][]byte{"a/1.png": pngBytes(t, 1), "note.pcr": []byte("no record")})
+	root := t.TempDir()
+	mustPackPCR(t, pcrTree(t, 1), filepath.Join(root, "above", "train"), PCROptions{})
+	writeTree(t, root, map[string][]byte{"index/PCR.db": nil})
+	for _, dst := range []string{"above", "above/train", "index"} {
+		before := without(listing(t, filepath.Join(root, dst)))
+		_, err := Pack(context.Background(), src, filepath.Join(root, dst), Options{})
+		if !errors.Is(err, ErrDestination) || !strings.Contains(err.Error(), "holds PCR records") {
+			t.Errorf("%s: %v", dst, err)
+		}
+		if diff := cmp.Diff(before, without(listing(t, filepath.Join(root, dst)))); diff != "" {
+			t.Errorf("%s changed:\n%s", dst, diff)
+		}
+	}
+	// What was copied from the source is no obstacle.
+	for range 2 {
+		if s := mustPack(t, src, filepath.Join(root, "new"), Options{}); s.Converted.Files != 1 || s.Passed.Files != 1 {
+			t.Errorf("%v", s)
+		}
+	}
+}
+
+// Each record tells all labels, so that a lost one shifts none.
+func TestPackPCRTellsAllClasses(t *testing.T) {
+	src, dst := pcrTree(t, 2), filepath.Join(t.TempDir(), "dst")
+	writeTree(t, src, map[string][]byte{"empty/": nil})
+	mustPackPCR(t, src, dst, PCROptions{ImagesPerRecord: 2})
+	want := []pcr.Class{{Label: 0, Name: "Z"}, {Label: 1, Name: "a"}, {Label: 2, Name: "b"}, {Label: 3, Name: "empty"}}
+	for i := range 3 {
+		data, err := os.ReadFile(filepath.Join(dst, recordName(i)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		size, err := pcr.MetadataBytes(bytes.NewReader(data), int64(len(data)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		meta, err := pcr.ParseMetadata(data[:size])
+		if err != nil {
+			t.Fatal(err)
+		}
+		if diff := cmp.Diff(want, meta.Extension.Classes); diff != "" {
+			t.Errorf("record %d:\n%s", i, diff)
+		}
+	}
+}
+
 func TestPackPCRNotesPartsOfADataset(t *testing.T) {
 	src := filepath.Join(t.TempDir(), "src")
 	writeTree(t, src, map[string][]byte{"train/cat/1.jpg": jpegBytes(t, 1), "val/cat/1.jpg": jpegBytes(t, 2)})

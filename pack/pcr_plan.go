@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"math/rand/v2"
 	"os"
+	"path/filepath"
 	"sort"
 	"strings"
 
@@ -38,6 +39,9 @@ func (p *pcrPlan) files() int { return len(p.sources) + len(p.others) + len(p.re
 // planPCR looks at every file of a source. Images are ordered by class and
 // path; shuffling comes later.
 func planPCR(ctx context.Context, source string) (*pcrPlan, error) {
+	if err := checkClassNames(source); err != nil {
+		return nil, err
+	}
 	p := &pcrPlan{}
 	var labels map[string]int64
 	err := walk(ctx, source, func(d *directory) error {
@@ -70,11 +74,31 @@ func planPCR(ctx context.Context, source string) (*pcrPlan, error) {
 	if err != nil {
 		return nil, err
 	}
-	sort.Slice(p.sources, func(i, j int) bool {
-		a, b := p.sources[i], p.sources[j]
-		return a.label < b.label || a.label == b.label && a.name < b.name
-	})
+	sort.Slice(p.sources, func(i, j int) bool { return p.sources[i].less(p.sources[j]) })
 	return p, nil
+}
+
+// checkClassNames refuses classes whose folders would be taken for something else
+// beside the records.
+func checkClassNames(source string) error {
+	entries, err := os.ReadDir(source)
+	if err != nil {
+		return err
+	}
+	var taken []string
+	for _, e := range entries {
+		if !recordsName(e.Name()) {
+			continue
+		}
+		if info, err := os.Stat(filepath.Join(source, e.Name())); err == nil && info.IsDir() {
+			taken = append(taken, e.Name())
+		}
+	}
+	if len(taken) > 0 {
+		return fmt.Errorf("classes have names that records (*.pcr), their index or files of prismfs (%s*) have in the destination: rename %s",
+			ownPrefix, list(taken))
+	}
+	return nil
 }
 
 // root judges what lies beside the class folders.
@@ -150,6 +174,15 @@ func stampAt(path string) stamp {
 		return stamp{}
 	}
 	return stampOf(info)
+}
+
+// classList is what each record says of the labels.
+func (p *pcrPlan) classList() []pcr.Class {
+	list := make([]pcr.Class, 0, len(p.classes))
+	for label, name := range p.classes {
+		list = append(list, pcr.Class{Label: int32(label), Name: name})
+	}
+	return list
 }
 
 // sourceHash identifies what a record is made from: the sources in its part of

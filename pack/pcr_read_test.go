@@ -10,6 +10,7 @@ import (
 	"math"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -142,7 +143,7 @@ func TestInspectPCR(t *testing.T) {
 		t.Fatalf("%+v %v", report, err)
 	}
 	r := report.PCR
-	want := []PCRLabel{{0, "Z", "Z", 3}, {1, "a", "a", 3}, {2, "b", "b", 3}}
+	want := []PCRLabel{{0, "Z", "Z", 3}, {1, "a", "a", 3}, {2, "b", "b", 3}, {3, "empty", "empty", 0}}
 	if diff := cmp.Diff(want, r.Labels); diff != "" {
 		t.Errorf("labels:\n%s", diff)
 	}
@@ -165,23 +166,163 @@ func TestInspectPCR(t *testing.T) {
 	}
 }
 
-// A folder above folders of records says where they are.
-func TestInspectNamesFoldersOfRecords(t *testing.T) {
+// The parts of a dataset lie in folders below one.
+func TestDatasetsInParts(t *testing.T) {
 	noTables(t)
-	root := t.TempDir()
-	mustPackPCR(t, pcrTree(t, 1), filepath.Join(root, "train"), PCROptions{})
-	for name, look := range map[string]func() error{
-		"inspect": func() error { _, err := Inspect(context.Background(), root); return err },
-		"verify":  func() error { _, err := Verify(context.Background(), root, VerifyOptions{}); return err },
-		"unpack": func() error {
-			_, err := Unpack(context.Background(), root, filepath.Join(t.TempDir(), "dst"), UnpackOptions{})
-			return err
-		},
-		"quality": func() error { _, err := MeasureQuality(context.Background(), root, QualityOptions{}); return err },
-	} {
-		if err := look(); !errors.Is(err, ErrSource) || name != "quality" && !strings.Contains(err.Error(), "records lie in train") {
-			t.Errorf("%s: %v", name, err)
+	root, dst := t.TempDir(), filepath.Join(t.TempDir(), "dst")
+	mustPackPCR(t, pcrTree(t, 2), filepath.Join(root, "train"), PCROptions{ImagesPerRecord: 4})
+	mustPackPCR(t, pcrTree(t, 1), filepath.Join(root, "deep", "val"), PCROptions{})
+	writeTree(t, root, map[string][]byte{"README": []byte("all"), "train/.hidden": []byte("h")})
+	datasets := func() []string {
+		list, err := Datasets(context.Background(), root)
+		if err != nil {
+			t.Fatal(err)
 		}
+		return list
+	}
+	parts := []string{filepath.Join(root, "deep/val"), filepath.Join(root, "train")}
+	if diff := cmp.Diff(parts, datasets()); diff != "" {
+		t.Errorf("datasets:\n%s", diff)
+	}
+	s := mustUnpack(t, root, dst, UnpackOptions{})
+	if s.Converted.Files != 9 || s.Passed.Files != 4 || s.SourceUnfinished || len(s.Notes) != 0 {
+		t.Errorf("%v %q", s, s.Notes)
+	}
+	want := []string{"README", "deep/val/README", "deep/val/Z/00.jpg", "deep/val/a/00.jpg", "deep/val/b/00.jpg",
+		"train/.hidden", "train/README", "train/Z/00.jpg", "train/Z/01.jpg", "train/a/00.jpg", "train/a/01.jpg", "train/b/00.jpg", "train/b/01.jpg"}
+	if diff := cmp.Diff(want, names(t, dst)); diff != "" {
+		t.Errorf("unpacked:\n%s", diff)
+	}
+	if _, err := MeasureQuality(context.Background(), root, QualityOptions{}); !errors.Is(err, ErrSource) {
+		t.Errorf("the quality of several: %v", err)
+	}
+	// L3 files beside them are a dataset, too.
+	src := filepath.Join(t.TempDir(), "src")
+	writeTree(t, src, map[string][]byte{"c/1.png": pngBytes(t, 1)})
+	mustPack(t, src, filepath.Join(root, "lossless"), Options{})
+	if diff := cmp.Diff(append([]string{root}, parts...), datasets()); diff != "" {
+		t.Errorf("datasets:\n%s", diff)
+	}
+	if s := mustUnpack(t, root, dst, UnpackOptions{}); s.Converted.Files != 10 || s.AlreadyThere != 13 {
+		t.Errorf("%v", s)
+	}
+	samePixelsOfPNG(t, filepath.Join(dst, "lossless/c/1.png"), filepath.Join(src, "c/1.png"))
+	// Nothing is read of a part that is no longer there, and the others are.
+	truncate(t, filepath.Join(root, "deep/val/PCR_0.pcr"), 3)
+	if s := mustUnpack(t, root, filepath.Join(t.TempDir(), "again"), UnpackOptions{}); s.Converted.Files != 7 || len(s.Refused) == 0 || !strings.HasPrefix(s.Refused[0].Path, "deep/val/") {
+		t.Errorf("with a damaged part: %v", s)
+	}
+}
+
+// samePixelsOfPNG compares two images.
+func samePixelsOfPNG(t testing.TB, a, b string) {
+	t.Helper()
+	if x, y := decodeSource(t, a), decodeSource(t, b); x.Shape != y.Shape || !bytes.Equal(x.Pix, y.Pix) {
+		t.Errorf("%s and %s are not the same", a, b)
+	}
+}
+
+// Names that differ in their suffixes alone, or have none.
+func TestUnpackedNamesOfPCR(t *testing.T) {
+	src, packed, dst := filepath.Join(t.TempDir(), "src"), filepath.Join(t.TempDir(), "packed"), filepath.Join(t.TempDir(), "dst")
+	writeTree(t, src, map[string][]byte{
+		"c/a.jpg": jpegBytes(t, 1), "c/a.png": pngBytes(t, 2), "c/b.png": pngBytes(t, 3), "c/noext": jpegBytes(t, 4),
+		"c/sub/a.JPEG": jpegBytes(t, 5),
+	})
+	mustPackPCR(t, src, packed, PCROptions{})
+	mustUnpack(t, packed, dst, UnpackOptions{})
+	want := []string{"c/a.jpg", "c/a.png.jpg", "c/b.jpg", "c/noext.jpg", "c/sub/a.JPEG"}
+	if diff := cmp.Diff(want, names(t, dst)); diff != "" {
+		t.Errorf("unpacked:\n%s", diff)
+	}
+}
+
+// An index that has lost entries is found by the records beside it, and those of
+// other datasets are not.
+func TestVerifyPCRFindsALostEntry(t *testing.T) {
+	noTables(t)
+	src, dst := pcrTree(t, 3), filepath.Join(t.TempDir(), "dst")
+	mustPackPCR(t, src, dst, PCROptions{ImagesPerRecord: 4})
+	other := filepath.Join(t.TempDir(), "other")
+	mustPackPCR(t, pcrTree(t, 1), other, PCROptions{})
+	record, err := os.ReadFile(filepath.Join(other, "PCR_0.pcr"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	writeTree(t, dst, map[string][]byte{"PCR_7.pcr": record})
+	v, err := Verify(context.Background(), dst, VerifyOptions{})
+	if err != nil || len(v.Bad) != 0 || v.StaleRecords != 1 || v.Unfinished {
+		t.Errorf("with a record of another dataset: %+v %v", v, err)
+	}
+	forgetRecord(t, dst, "PCR_1.pcr")
+	v, err = Verify(context.Background(), dst, VerifyOptions{})
+	if err != nil || v.Good != 5 || len(v.Bad) != 1 || v.Bad[0].Path != "PCR_1.pcr" || !strings.Contains(v.Bad[0].Reason, "the index does not have it") || v.Samples != 6 {
+		t.Errorf("%+v %v", v, err)
+	}
+	report, err := Inspect(context.Background(), dst)
+	if err != nil || len(report.PCR.Bad) != 1 || len(report.PCR.Stale) != 2 {
+		t.Errorf("%+v %v", report.PCR, err)
+	}
+}
+
+// forgetRecord takes the entries of a record out of the index.
+func forgetRecord(t testing.TB, dst, name string) {
+	t.Helper()
+	path := filepath.Join(dst, pcr.IndexNamePB)
+	data, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	index, err := pcr.ParseIndexPB(data)
+	if err != nil {
+		t.Fatal(err)
+	}
+	entries := slices.DeleteFunc(index.Entries, func(e pcr.IndexEntry) bool { return e.Name == name })
+	if data, err = pcr.AppendIndex(nil, entries); err == nil {
+		err = os.WriteFile(path, data, 0o644)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// A dataset says that it is not finished, after a run that was ended in any way.
+func TestUnfinishedPCR(t *testing.T) {
+	noTables(t)
+	src := pcrTree(t, 4)
+	for name, spoil := range map[string]func(t *testing.T, dst string){
+		"interrupted": func(t *testing.T, dst string) { interruptPCR(t, src, dst, PCROptions{ImagesPerRecord: 4}, 6) },
+		"killed": func(t *testing.T, dst string) {
+			mustPackPCR(t, src, dst, PCROptions{ImagesPerRecord: 4})
+			killed(t, dst)
+		},
+		"without index": func(t *testing.T, dst string) {
+			mustPackPCR(t, src, dst, PCROptions{ImagesPerRecord: 4})
+			if err := os.Remove(filepath.Join(dst, pcr.IndexNamePB)); err != nil {
+				t.Fatal(err)
+			}
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			dst := filepath.Join(t.TempDir(), "dst")
+			spoil(t, dst)
+			v, err := Verify(context.Background(), dst, VerifyOptions{})
+			if err != nil || !v.Unfinished || v.UnfinishedBecause == "" {
+				t.Errorf("verify: %+v %v", v, err)
+			}
+			report, err := Inspect(context.Background(), dst)
+			if err != nil || !report.PCR.Unfinished || report.PCR.UnfinishedBecause == "" {
+				t.Errorf("inspect: %+v %v", report, err)
+			}
+			s := mustUnpack(t, dst, filepath.Join(t.TempDir(), "back"), UnpackOptions{})
+			if !s.SourceUnfinished || !strings.Contains(strings.Join(s.Notes, "\n"), "is not finished: ") {
+				t.Errorf("unpack: %v %q", s, s.Notes)
+			}
+			mustPackPCR(t, src, dst, PCROptions{ImagesPerRecord: 4})
+			if v, err := Verify(context.Background(), dst, VerifyOptions{}); err != nil || v.Unfinished || v.Good != 12 {
+				t.Errorf("verify of the finished dataset: %+v %v", v, err)
+			}
+		})
 	}
 }
 

@@ -22,7 +22,7 @@ const writeBytes = 1 << 20
 func (p *pcrPacker) writeRecord(name string, start, end int, sources []made) error {
 	images := make([]pcr.Image, 0, len(sources))
 	stamps := make([]stamp, 0, len(sources))
-	info := pcr.RecordInfo{DatasetID: p.id}
+	info := pcr.RecordInfo{DatasetID: p.id, Classes: p.plan.classList()}
 	for _, m := range sources {
 		stamps = append(stamps, m.stamp)
 		if m.reason != "" {
@@ -35,6 +35,9 @@ func (p *pcrPacker) writeRecord(name string, start, end int, sources []made) err
 	}
 	info.SourceHash = p.plan.sourceHash(p.plan.sources[start:end], stamps, p.opt)
 	if err := p.dropIndex(); err != nil {
+		return err
+	}
+	if err := p.clearImages(name, start, end); err != nil {
 		return err
 	}
 	entry, replaced, err := p.writeImages(name, images, info)
@@ -71,7 +74,8 @@ func (p *pcrPacker) writeImages(name string, images []pcr.Image, info pcr.Record
 		return entry, false, fmt.Errorf("a fault in prismfs, or of the disk: %s, read back, is not what was written: %w", name, err)
 	}
 	_, err = p.target.root.Lstat(name)
-	replaced = err == nil
+	replaced = err == nil || p.cleared[name]
+	delete(p.cleared, name)
 	if err := p.name(out, name); err != nil {
 		return entry, false, fmt.Errorf("writing %s to the destination: %w", name, err)
 	}

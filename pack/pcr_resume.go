@@ -24,6 +24,8 @@ func (p *pcrPacker) inspectTarget() error {
 	for _, e := range entries {
 		name := e.Name()
 		switch {
+		case recordsName(name) && !e.Type().IsRegular():
+			return fmt.Errorf("%w: %s in it has a name of the dataset's files and is no file: choose another folder", ErrDestination, Printable(name))
 		case name == pcr.IndexNameSQLite:
 			return fmt.Errorf("%w: %s holds %s, which this program does not write: choose another folder", ErrDestination, Printable(p.target.path), name)
 		case name == pcr.IndexNamePB:
@@ -147,10 +149,8 @@ func (p *pcrPacker) match(r *openRecord, start int) (sources []made, sizes []int
 	if len(x.Names) != len(r.meta.Labels) || len(x.Names) == 0 || r.meta.Version != pcr.VersionProtobuf {
 		return nil, nil, 0
 	}
-	for _, c := range x.Classes {
-		if c.Label < 0 || int(c.Label) >= len(p.plan.classes) || p.plan.classes[c.Label] != c.Name {
-			return nil, nil, 0
-		}
+	if !slices.Equal(x.Classes, p.plan.classList()) {
+		return nil, nil, 0
 	}
 	at := start
 	for i, name := range x.Names {

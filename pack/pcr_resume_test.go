@@ -3,6 +3,8 @@ package pack
 import (
 	"context"
 	"errors"
+	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
@@ -80,7 +82,16 @@ func TestResumePCRAfterChanges(t *testing.T) {
 			if err := os.RemoveAll(filepath.Join(src, "b")); err != nil {
 				t.Fatal(err)
 			}
+			writeTree(t, src, map[string][]byte{"b/": nil})
 		}, four, 2, 1, 1},
+		{"a class that is gone", func(t *testing.T, src, _ string) {
+			if err := os.RemoveAll(filepath.Join(src, "b")); err != nil {
+				t.Fatal(err)
+			}
+		}, four, 2, 0, 1},
+		{"a new class at the end", func(t *testing.T, src, _ string) {
+			writeTree(t, src, map[string][]byte{"q/": nil})
+		}, four, 3, 0, 0},
 		{"a new class in front", func(t *testing.T, src, _ string) {
 			writeTree(t, src, map[string][]byte{"A/0.jpg": jpegBytes(t, 5)})
 		}, four, 3, 0, 0},
@@ -219,13 +230,182 @@ func TestInterruptedPackPCRGoesOn(t *testing.T) {
 		t.Fatalf("%v %v", s, err)
 	}
 	checkSum(t, s)
-	if diff := cmp.Diff([]string{"PCR_0.pcr", "PCR_1.pcr", "README"}, names(t, dst)); diff != "" {
+	if diff := cmp.Diff([]string{Marker, "PCR_0.pcr", "PCR_1.pcr", "README"}, names(t, dst)); diff != "" {
 		t.Errorf("files after an interruption:\n%s", diff)
 	}
 	if s := mustPackPCR(t, src, dst, opt); s.PCR.RecordsKept != 2 || s.PCR.Records != 5 {
 		t.Errorf("%+v", s.PCR)
 	}
 	sameAsFresh(t, src, dst, opt)
+}
+
+// interruptPCR packs until so many sources are done.
+func interruptPCR(t *testing.T, src, dst string, opt PCROptions, after int) {
+	t.Helper()
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	opt.Progress = func(done, _ int) {
+		if done == after {
+			cancel()
+		}
+	}
+	if _, err := PackPCR(ctx, src, dst, opt); !errors.Is(err, context.Canceled) {
+		t.Fatalf("the run was not interrupted: %v", err)
+	}
+}
+
+// Packing with other options, interrupted anywhere, shows no image twice, and comes
+// to what a fresh run makes.
+func TestRepackedPCRShowsNoImageTwice(t *testing.T) {
+	seed := uint64(7)
+	for name, opt := range map[string]PCROptions{
+		"larger records": {ImagesPerRecord: 5}, "smaller records": {ImagesPerRecord: 2}, "another order": {ImagesPerRecord: 3, ShuffleSeed: &seed},
+		"another quality": {ImagesPerRecord: 3, Quality: 30},
+	} {
+		t.Run(name, func(t *testing.T) {
+			src := pcrTree(t, 4)
+			for after := 2; after < 13; after += 2 {
+				dst := filepath.Join(t.TempDir(), "dst")
+				mustPackPCR(t, src, dst, PCROptions{ImagesPerRecord: 3})
+				interruptPCR(t, src, dst, opt, after)
+				seen := map[string]string{}
+				for record, images := range recordFileImages(t, dst) {
+					for _, image := range images {
+						if seen[image] != "" {
+							t.Errorf("interrupted after %d: %s is in %s and in %s", after, image, record, seen[image])
+						}
+						seen[image] = record
+					}
+				}
+				if s := mustPackPCR(t, src, dst, opt); s.Converted.Files != 12 {
+					t.Errorf("%v", s)
+				}
+				sameAsFresh(t, src, dst, opt)
+			}
+		})
+	}
+}
+
+// recordFileImages is recordImages of the records that are there, by their class
+// labels, without an index.
+func recordFileImages(t testing.TB, dst string) map[string][]string {
+	t.Helper()
+	root, err := os.OpenRoot(dst)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer root.Close()
+	out := map[string][]string{}
+	for _, name := range names(t, dst) {
+		if !pcr.IsRecordName(name) {
+			continue
+		}
+		r, err := (&target{root: root}).openRecord(name, name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i, image := range r.meta.Extension.Names {
+			out[name] = append(out[name], fmt.Sprint(r.meta.Labels[i], "/", image))
+		}
+		r.Close()
+	}
+	return out
+}
+
+// A repack takes records of others away no more than a first run does.
+func TestRepackedPCRLeavesRecordsOfOthers(t *testing.T) {
+	src, dst := pcrTree(t, 4), filepath.Join(t.TempDir(), "dst")
+	mustPackPCR(t, src, dst, PCROptions{ImagesPerRecord: 3})
+	other := filepath.Join(t.TempDir(), "other")
+	mustPackPCR(t, pcrTree(t, 4), other, PCROptions{})
+	record, err := os.ReadFile(filepath.Join(other, "PCR_0.pcr"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	writeTree(t, dst, map[string][]byte{"PCR_9.pcr": record})
+	s := mustPackPCR(t, src, dst, PCROptions{ImagesPerRecord: 6})
+	if notes := strings.Join(s.Notes, "\n"); s.PCR.RecordsStale != 2 || !strings.Contains(notes, "PCR_9.pcr in the destination was not made from this source") {
+		t.Errorf("%+v %q", s.PCR, notes)
+	}
+	if got, err := os.ReadFile(filepath.Join(dst, "PCR_9.pcr")); err != nil || string(got) != string(record) {
+		t.Errorf("the other's record: %v", err)
+	}
+}
+
+// What stood in the folder of an empty class stays, and so does a file of its name.
+func TestRemoveEmptyFolder(t *testing.T) {
+	dst := t.TempDir()
+	target, err := openTarget(dst)
+	if err != nil {
+		t.Fatal(err)
+	}
+	writeTree(t, dst, map[string][]byte{"empty/": nil, "full/mine": nil, "file": []byte("mine")})
+	for name, ok := range map[string]bool{"empty": true, "full": false, "file": false, "none": false} {
+		if err := target.removeEmptyFolder(name); (err == nil) != ok || name == "none" && !errors.Is(err, fs.ErrNotExist) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	if err := target.close(); err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff([]string{"file", "full/mine"}, names(t, dst)); diff != "" {
+		t.Errorf("left:\n%s", diff)
+	}
+}
+
+// The marker says after a run how it ended, and the next run believes it.
+func TestMarkerOfRunsThatDidNotEnd(t *testing.T) {
+	for _, c := range []struct {
+		name      string
+		before    string // of the marker, "" for none
+		touched   bool
+		unclean   bool
+		then      string // of the marker after abandoning, "" for none
+		unfinBeg  bool
+		nextClean bool
+	}{
+		{"new and untouched", "", false, false, "", false, true},
+		{"new", "", true, false, interruptedText, false, true},
+		{"interrupted", interruptedText, true, false, interruptedText, true, true},
+		{"interrupted and untouched", interruptedText, false, false, interruptedText, true, true},
+		{"killed", markerText, true, true, markerText, true, false},
+		{"killed and untouched", markerText, false, true, markerText, true, false},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			dst := t.TempDir()
+			if c.before != "" {
+				writeTree(t, dst, map[string][]byte{Marker: []byte(c.before)})
+			}
+			target, err := openTarget(dst)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if target.unfinished != c.unfinBeg || target.unclean != c.unclean {
+				t.Errorf("unfinished %v, unclean %v", target.unfinished, target.unclean)
+			}
+			if text, err := os.ReadFile(filepath.Join(dst, Marker)); err != nil || string(text) != markerText {
+				t.Errorf("while the run goes on the marker says %q, %v", text, err)
+			}
+			if err := target.abandon(c.touched); err != nil {
+				t.Fatal(err)
+			}
+			if text, _ := os.ReadFile(filepath.Join(dst, Marker)); string(text) != c.then {
+				t.Errorf("then the marker says %q", text)
+			}
+		})
+	}
+}
+
+// A run that is refused leaves what a former one said.
+func TestRefusedRunLeavesTheMarker(t *testing.T) {
+	src, dst := pcrTree(t, 3), filepath.Join(t.TempDir(), "dst")
+	interruptPCR(t, src, dst, PCROptions{ImagesPerRecord: 2}, 5)
+	if _, err := PackPCR(context.Background(), pcrTree(t, 2), dst, PCROptions{}); !errors.Is(err, ErrDestination) {
+		t.Errorf("a run with another source: %v", err)
+	}
+	if text, _ := os.ReadFile(filepath.Join(dst, Marker)); string(text) != interruptedText {
+		t.Errorf("the marker says %q", text)
+	}
 }
 
 // A class that has images now has no empty folder any more.

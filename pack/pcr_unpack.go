@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io/fs"
 	"path"
+	"path/filepath"
 	"strings"
 	"time"
 
@@ -14,23 +15,54 @@ import (
 	"prismfs/internal/jpeg"
 )
 
-// unpackPCR is Unpack for a folder of records.
-func unpackPCR(ctx context.Context, source, dst string, opt UnpackOptions) (*Summary, error) {
-	folder, err := openPCRFolder(ctx, source, dataset.NoTables)
+// unpackPCR is Unpack for a folder of records, or one with such folders in these
+// places below it.
+func unpackPCR(ctx context.Context, source string, places []string, dst string, opt UnpackOptions) (*Summary, error) {
+	folder, err := openPCRTree(ctx, source, places, dataset.NoTables)
 	if err != nil {
 		return nil, err
 	}
 	defer folder.Close()
-	rule := func(*directory) map[string]string { return nil } // the tree has no two images of one name
+	if why := folder.nothing(); why != "" {
+		return nil, fmt.Errorf("%w: %s", ErrSource, why)
+	}
+	// Images of records have no two names alike in the tree.
+	rule := func(d *directory) map[string]string { return unpackCollisions(source, d) }
 	summary, err := convertTree(ctx, source, folder.walk, dst, opt.Jobs, opt.Progress, rule, func(t *target, _ *slots) converter {
-		return &pcrUnpacker{folder: folder, target: t, force: opt.Force}
+		return &pcrUnpacker{folder: folder, target: t, force: opt.Force, others: newUnpacker(source, t, opt)}
 	})
-	if err == nil {
-		if text := folder.hidden(summary.FilesIn - summary.Passed.Files - len(folder.bad())); text != "" {
-			summary.Notes = append(summary.Notes, text)
-		}
+	if summary != nil {
+		folder.note(summary, err == nil)
 	}
 	return summary, err
+}
+
+// nothing says why no part has a record that can be used, "" if one has.
+func (f *pcrFolder) nothing() string {
+	why := ""
+	for _, part := range f.parts {
+		if !part.isEmpty() {
+			return ""
+		}
+		if why == "" {
+			why = part.whyEmpty()
+		}
+	}
+	return why
+}
+
+// note adds to a summary what is to be said of the parts; all is set if every
+// file has been counted.
+func (f *pcrFolder) note(s *Summary, all bool) {
+	for _, part := range f.parts {
+		s.sourceUnfinished(filepath.Join(f.root, part.path), part.unfinished)
+		if len(f.parts) > 1 || !all {
+			continue // of several parts it is not known whose images were seen
+		}
+		if text := part.hidden(s.FilesIn - s.Passed.Files - len(part.bad())); text != "" {
+			s.Notes = append(s.Notes, text)
+		}
+	}
 }
 
 // pcrUnpacker restores images of records, one at a time.
@@ -38,17 +70,13 @@ type pcrUnpacker struct {
 	folder *pcrFolder
 	target *target
 	force  bool
-	data   []byte // of the image, reused
+	others *unpacker // for what is no image of a record
+	data   []byte    // of the image, reused
 }
 
 func (u *pcrUnpacker) convert(ctx context.Context, t task) (outcome, error) {
 	if !isRecordSample(t.name) {
-		f, info, err := openRegular(u.folder.root, t.path())
-		if err != nil {
-			return refusal(reasonOf(err)), nil
-		}
-		defer f.Close()
-		return passThrough(u.target, f, info, t.path(), t.dir, u.force)
+		return u.others.convert(ctx, t)
 	}
 	sample, err := u.folder.ds.Sample(ctx, t.path())
 	if err == nil {
@@ -83,12 +111,14 @@ func checkSample(s *dataset.Sample, data []byte) error {
 	return nil
 }
 
-// unpackedJPEGName is the original name where that is a JPEG's, else the one that
-// the image has in the tree.
+// unpackedJPEGName is the original name where that is a JPEG's and no other image of
+// the folder has it, else the one that the image has in the tree.
 func unpackedJPEGName(s *dataset.Sample) string {
 	switch strings.ToLower(path.Ext(s.OriginalName)) {
 	case ".jpg", ".jpeg", ".jpe", ".jfif":
-		return s.OriginalName
+		if s.OriginalUnique {
+			return s.OriginalName
+		}
 	}
 	return s.Stem + ".jpg"
 }

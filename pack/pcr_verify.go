@@ -21,7 +21,7 @@ func verifyPCR(ctx context.Context, resolved, path string, opt VerifyOptions) (*
 	}
 	defer folder.Close()
 	v := &pcrVerifier{folder: folder, progress: opt.Progress, total: folder.summary.Images, result: &Verification{
-		Path: path, SourceDecoders: []Count{}, Unfinished: unfinished(resolved),
+		Path: path, SourceDecoders: []Count{}, Unfinished: folder.unfinished != "", UnfinishedBecause: folder.unfinished,
 		Records: folder.summary.Records, StaleRecords: len(folder.summary.Stale), Bad: []Refusal{},
 	}}
 	if err := v.run(ctx, opt.Jobs); err != nil {
@@ -32,9 +32,7 @@ func verifyPCR(ctx context.Context, resolved, path string, opt VerifyOptions) (*
 	if text := folder.hidden(r.Samples); text != "" {
 		bad = append(bad, Refusal{".", text})
 	}
-	for _, e := range folder.summary.Damaged {
-		bad = append(bad, Refusal{e.Name, e.Reason})
-	}
+	bad = append(bad, folder.damaged()...)
 	r.WithoutCRC = min(r.Good, folder.withoutChecksums())
 	r.Samples += len(bad)
 	r.Bad = append(r.Bad, bad...)

@@ -3,6 +3,7 @@ package pack
 import (
 	"encoding/base64"
 	"encoding/json"
+	"fmt"
 	"sort"
 	"strconv"
 	"strings"
@@ -106,6 +107,8 @@ type Summary struct {
 	PCR          *PCRTotals       `json:"pcr,omitempty"`
 	Notes        []string         `json:"notes"`    // what the user may want to reconsider
 	Finished     bool             `json:"finished"` // false: the run was ended early
+
+	SourceUnfinished bool `json:"source_unfinished,omitempty"` // Unpack: the packed folder is not all that it is to be; a note says why
 }
 
 func newSummary() *Summary {
@@ -115,6 +118,14 @@ func newSummary() *Summary {
 func (s *Summary) refuse(r Refusal) {
 	s.FilesIn++
 	s.Refused = append(s.Refused, r)
+}
+
+// sourceUnfinished notes why a packed source is not finished, unless why is "".
+func (s *Summary) sourceUnfinished(dir, why string) {
+	if why != "" {
+		s.SourceUnfinished = true
+		s.Notes = append(s.Notes, fmt.Sprintf("%s is not finished: %s", Printable(dir), why))
+	}
 }
 
 // record counts what became of the file at path.

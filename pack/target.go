@@ -4,6 +4,7 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"strings"
@@ -11,17 +12,25 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"prismfs/dataset"
 )
 
 // Marker is the name of the file that stands in a destination while a run
-// writes there, and stays after a run that was killed. It is locked by the run
-// that owns it.
-const Marker = ".prismfs-pack"
+// writes there, and stays after a run that did not come to its end. It is locked
+// by the run that owns it.
+const Marker = dataset.PackMarker
 
 // tempPrefix begins the names of outputs that are not finished.
 const tempPrefix = ".prismfs-tmp-"
 
 const markerText = `prismfs is writing into this folder, or was killed before it had finished.
+Run the same command again to go on. This file goes away when the work is done.
+`
+
+// interruptedText is what the marker says after a run that was ended in order,
+// whose outputs are on the disk.
+const interruptedText = `prismfs was ended before it had finished what it writes into this folder.
 Run the same command again to go on. This file goes away when the work is done.
 `
 
@@ -38,13 +47,15 @@ type target struct {
 	path   string
 	root   *os.Root
 	marker *os.File
-	// unclean: an earlier run did not end in order, so that its outputs may
-	// not have reached the disk before a crash of the machine.
+	// unfinished: an earlier run did not come to its end.
+	unfinished bool
+	// unclean: nor did it end in order, so that its outputs may not have reached
+	// the disk before a crash of the machine.
 	unclean bool
 }
 
 // openTarget makes the folder dst where it is missing, locks it and clears away
-// what a killed run left. Close must be called.
+// what a killed run left. Close or abandon must be called.
 func openTarget(dst string) (*target, error) {
 	if err := os.MkdirAll(dst, 0o777); err != nil {
 		return nil, fmt.Errorf("%w: making it: %w", ErrDestination, err)
@@ -72,7 +83,7 @@ func openTarget(dst string) (*target, error) {
 func (t *target) mark() error {
 	for {
 		_, err := t.root.Lstat(Marker)
-		t.unclean = err == nil
+		t.unfinished = err == nil
 		f, err := t.root.OpenFile(Marker, os.O_CREATE|os.O_RDWR, 0o666)
 		if err != nil {
 			return fmt.Errorf("it cannot be written to: %w", err)
@@ -92,12 +103,30 @@ func (t *target) mark() error {
 			continue
 		}
 		t.marker = f
+		t.unclean = t.unfinished && !t.markerSays(interruptedText)
 		if !t.unclean {
-			_, err = f.WriteString(markerText)
-			return err
+			return t.writeMarker(markerText)
 		}
 		return nil
 	}
+}
+
+func (t *target) markerSays(text string) bool {
+	said, err := io.ReadAll(io.NewSectionReader(t.marker, 0, int64(len(text))+1))
+	return err == nil && string(said) == text
+}
+
+// writeMarker replaces the text of the marker, on the disk: what it says of the
+// outputs must not come later than they do.
+func (t *target) writeMarker(text string) error {
+	err := t.marker.Truncate(0)
+	if err == nil {
+		_, err = t.marker.WriteAt([]byte(text), 0)
+	}
+	if err == nil {
+		err = t.marker.Sync()
+	}
+	return err
 }
 
 // clear removes the unfinished outputs of a run that was killed.
@@ -113,17 +142,51 @@ func (t *target) clear() error {
 	})
 }
 
-// close ends a run in order: all outputs are brought to the disk, then the
-// marker goes.
+// close ends a run that has done its work: all outputs are brought to the disk,
+// then the marker goes.
 func (t *target) close() error {
 	err := unix.Syncfs(int(t.marker.Fd()))
 	if err == nil {
 		err = t.root.Remove(Marker)
 	}
+	return t.free(err)
+}
+
+// abandon ends a run that has not. The marker stays, unless neither this run nor
+// one before it has touched the folder.
+func (t *target) abandon(touched bool) error {
+	var err error
+	switch {
+	case !touched && !t.unfinished:
+		err = t.root.Remove(Marker)
+	case !t.unclean: // else there may be outputs that nobody has brought to the disk
+		if err = unix.Syncfs(int(t.marker.Fd())); err == nil {
+			err = t.writeMarker(interruptedText)
+		}
+	}
+	return t.free(err)
+}
+
+// free closes the folder, and wraps the error of what came before.
+func (t *target) free(err error) error {
 	t.marker.Close()
 	t.root.Close()
 	if err != nil {
 		return fmt.Errorf("ending the run in %s: %w", Printable(t.path), err)
+	}
+	return nil
+}
+
+// removeEmptyFolder removes a folder directly in the target. Whatever holds
+// anything, or is no folder, is an error and stays.
+func (t *target) removeEmptyFolder(name string) error {
+	root, err := t.root.Open(".")
+	if err != nil {
+		return err
+	}
+	defer root.Close()
+	if err := unix.Unlinkat(int(root.Fd()), name, unix.AT_REMOVEDIR); err != nil {
+		return &fs.PathError{Op: "rmdir", Path: name, Err: err}
 	}
 	return nil
 }

@@ -27,8 +27,10 @@ type UnpackOptions struct {
 }
 
 // Unpack restores images from the L3 files, or the records, of folder src into
-// folder dst. An image of a record becomes a JPEG, progressive, of full fidelity,
-// under its original name, or that with the suffix .jpg. Any other
+// folder dst. Folders of records may lie in folders below src, as train and val
+// do. An image of a record becomes a JPEG, progressive, of full fidelity,
+// under its original name if that is a JPEG's, else with the suffix .jpg in place of
+// the other, or behind it where there are two of that name. Any other
 // image becomes a PNG with its colour profile, unless its samples are int16 or
 // its channels have no meaning that PNG could name, or the source was a .npy: it
 // becomes a .npy then. The name is that of the L3 file with the suffix changed:
@@ -37,22 +39,34 @@ type UnpackOptions struct {
 //
 // A file that exists and holds the same pixels stays, any other is in the way
 // and its sample refused, unless Force is set. Errors and summary are as
-// Pack's; a src without any L3 file is an error that wraps ErrSource.
+// Pack's; a src without anything packed is a NotPackedError. Of a dataset that is
+// not finished Unpack restores what is there, and the summary says so.
 func Unpack(ctx context.Context, src, dst string, opt UnpackOptions) (*Summary, error) {
 	source, err := apart(src, dst)
 	if err != nil {
 		return nil, err
 	}
 	if holdsPCR(source) {
-		return unpackPCR(ctx, source, dst, opt)
+		return unpackPCR(ctx, source, []string{""}, dst, opt)
+	}
+	parts, _, err := packedParts(ctx, source)
+	switch {
+	case err != nil:
+		return nil, sourceError(err)
+	case len(parts) > 0:
+		return unpackPCR(ctx, source, parts, dst, opt)
 	}
 	if err := requireSample(ctx, source, src); err != nil {
 		return nil, err
 	}
 	rule := func(d *directory) map[string]string { return unpackCollisions(source, d) }
-	return convertTree(ctx, source, walkOf(source), dst, opt.Jobs, opt.Progress, rule, func(t *target, _ *slots) converter {
-		return &unpacker{source: source, target: t, force: opt.Force, decoder: l3.NewDecoder(l3.Limits{})}
+	summary, err := convertTree(ctx, source, walkOf(source), dst, opt.Jobs, opt.Progress, rule, func(t *target, _ *slots) converter {
+		return newUnpacker(source, t, opt)
 	})
+	if summary != nil {
+		summary.sourceUnfinished(source, unfinishedBecause(source))
+	}
+	return summary, err
 }
 
 // errSampleFound ends a walk that looks for one.
@@ -139,6 +153,10 @@ type unpacker struct {
 	force   bool
 	decoder *l3.Decoder
 	mem     scratch
+}
+
+func newUnpacker(source string, t *target, opt UnpackOptions) *unpacker {
+	return &unpacker{source: source, target: t, force: opt.Force, decoder: l3.NewDecoder(l3.Limits{})}
 }
 
 func (u *unpacker) convert(ctx context.Context, t task) (outcome, error) {

@@ -41,16 +41,19 @@ type Verification struct {
 	SourceDecoders []Count   `json:"source_decoders"`         // which library, and version, the pixels came from
 	Records        int       `json:"records,omitempty"`       // PCR
 	StaleRecords   int       `json:"stale_records,omitempty"` // that the index does not name; not looked into
-	Unfinished     bool      `json:"unfinished"`              // Marker is there: a run is writing or was killed
+	Unfinished     bool      `json:"unfinished"`              // a run of pack is writing, or did not come to its end
 	Bad            []Refusal `json:"bad"`                     // ordered by path
 	Seconds        float64   `json:"seconds"`
+
+	UnfinishedBecause string `json:"unfinished_because,omitempty"` // and what to do
 }
 
 // Verify decodes the L3 file at path, or every one in the folder and the images
 // beside them, or every image of a folder of records at full fidelity, and
 // checks every checksum. Files that are bad are listed in the result and are no
-// error; errors are those of the path, of a folder without any L3 file, or the
-// context's.
+// error; errors are those of the path, of a folder without anything packed (a
+// NotPackedError), or the context's. Folders of records below the one at path are
+// not looked into: see Datasets.
 func Verify(ctx context.Context, path string, opt VerifyOptions) (*Verification, error) {
 	resolved, info, err := statSource(path)
 	if err != nil {
@@ -69,7 +72,10 @@ func Verify(ctx context.Context, path string, opt VerifyOptions) (*Verification,
 		return verifyPCR(ctx, resolved, path, opt)
 	}
 	if info.IsDir() {
-		v.result.Unfinished = unfinished(resolved)
+		if err := requireSample(ctx, resolved, path); err != nil {
+			return nil, err
+		}
+		v.result.Unfinished, v.result.UnfinishedBecause = unfinished(resolved), unfinishedBecause(resolved)
 		err = v.tree(ctx, resolved, opt.Jobs)
 	} else {
 		v.check(l3.NewDecoder(l3.Limits{}), &scratch{}, "", resolved, path)

@@ -187,7 +187,7 @@ func TestFoldersWithoutSamples(t *testing.T) {
 		"Unpack":  func() error { _, err := Unpack(ctx, src, dst, UnpackOptions{}); return err },
 	}
 	for name, call := range tools {
-		if err := call(); !errors.Is(err, ErrSource) || !strings.Contains(err.Error(), "no L3 file in "+src+"; was it packed?") {
+		if err := call(); !errors.Is(err, ErrSource) || !strings.Contains(err.Error(), "no L3 file and no PCR records in "+src+"; was it packed?") {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
@@ -196,9 +196,13 @@ func TestFoldersWithoutSamples(t *testing.T) {
 	}
 	writeTree(t, src, map[string][]byte{Marker: nil})
 	for name, call := range tools {
-		if err := call(); !errors.Is(err, ErrSource) || !strings.Contains(err.Error(), "run it again") {
+		if err := call(); !errors.Is(err, ErrSource) || !strings.Contains(err.Error(), "give the same command again") {
 			t.Errorf("%s of an unfinished folder: %v", name, err)
 		}
+	}
+	var nothing *NotPackedError
+	if err := tools["Verify"](); !errors.As(err, &nothing) {
+		t.Errorf("the error %v is no NotPackedError", err)
 	}
 	// What is bad or cannot be entered is reported as that.
 	if err := os.Symlink("nowhere", filepath.Join(src, "lost.l3")); err != nil {

@@ -62,7 +62,7 @@ type ImageShape struct {
 // Lengths and Checksums have one element an image.
 type Extension struct {
 	Names     []string // file names of the sources, relative to the class folder
-	Classes   []Class  // of the labels that occur, each label and each name once
+	Classes   []Class  // of the dataset, or of the labels that occur; each label and each name once
 	Shapes    []ImageShape
 	Lengths   [][]uint32 // bytes, [group][image]
 	Checksums [][]uint32 // CRC-32C of the bytes, [group][image]
@@ -159,6 +159,9 @@ func (m *Metadata) parseExtension(x []byte) (*Extension, error) {
 
 // addClass reads one class.
 func (x *Extension) addClass(b []byte) error {
+	if len(x.Classes) == maxClasses {
+		return fmt.Errorf("%w: more than %d classes", ErrTooLarge, maxClasses)
+	}
 	var c Class
 	err := eachField(b, func(f field) error {
 		switch {
@@ -269,6 +272,9 @@ func checkClasses(classes []Class, labels []int32) error {
 	if classes == nil {
 		return nil
 	}
+	if len(classes) > maxClasses {
+		return fmt.Errorf("%w: %d classes, at most %d are read", ErrTooLarge, len(classes), maxClasses)
+	}
 	byLabel := make(map[int32]bool, len(classes))
 	byName := make(map[string]bool, len(classes))
 	for _, c := range classes {
@@ -286,6 +292,25 @@ func checkClasses(classes []Class, labels []int32) error {
 		}
 	}
 	return nil
+}
+
+// Entry returns the index entry of the record, without name, as the lengths of
+// its images make it; metadataBytes is the length of the metadata. ok is false
+// where the extension has no lengths, or none that a record could have.
+func (x *Extension) Entry(metadataBytes int64) (e IndexEntry, ok bool) {
+	if x.Lengths == nil {
+		return IndexEntry{}, false
+	}
+	e.Lengths = make([]int64, 1, len(x.Lengths)+1)
+	e.Lengths[0] = metadataBytes
+	for _, column := range x.Lengths {
+		var sum int64
+		for _, n := range column {
+			sum += entrySize(n)
+		}
+		e.Lengths = append(e.Lengths, sum)
+	}
+	return e, e.checkLengths() == nil
 }
 
 // Check returns an error that wraps ErrExtension unless the lengths of the

@@ -31,10 +31,14 @@ type BadEntry struct {
 
 // Index is what an index file says.
 type Index struct {
-	Entries   []IndexEntry // in the order of the file, each record once
+	Entries   []IndexEntry // in the order of the file, each record once: the first that can be one
 	Repeated  int          // entries that name a record named before
-	Differing int          // of those, entries with other lengths, which do not count
-	Bad       []BadEntry   // entries that are left out
+	Differing int          // of those, entries that differ from the one in Entries
+	// Variants has, by record, the entries that differ from the one in Entries and
+	// from each other, in the order of the file. Something is wrong with them or
+	// with the first; the size of the record's file tells which.
+	Variants map[string][]IndexEntry
+	Bad      []BadEntry // entries that are left out, and whose record has no other
 	// FullSizes has, by record, the bytes of each image in each group, as
 	// [group][image], where the index holds them. Their sums are Lengths.
 	FullSizes map[string][][]uint32
@@ -68,6 +72,11 @@ func (e *IndexEntry) Check() error {
 	if !IsRecordName(e.Name) {
 		return fmt.Errorf("%w: %q is no name of a record", ErrDamaged, e.Name)
 	}
+	return e.checkLengths()
+}
+
+// checkLengths is Check for the lengths alone.
+func (e *IndexEntry) checkLengths() error {
 	switch n := len(e.Lengths); {
 	case n < 2:
 		return fmt.Errorf("%w: %d lengths, want those of the metadata and of at least one group", ErrDamaged, n)
@@ -133,21 +142,32 @@ type indexBuilder struct {
 }
 
 func newIndexBuilder() *indexBuilder {
-	return &indexBuilder{seen: map[string]int{}, bad: map[string]bool{}}
+	b := &indexBuilder{seen: map[string]int{}, bad: map[string]bool{}}
+	b.Variants = map[string][]IndexEntry{}
+	return b
 }
 
-// add takes an entry in. The first of a name counts, as it does for the
-// reference readers.
+// maxVariants is how many different entries of one record are kept. All of them
+// together are no more than an index has bytes.
+const maxVariants = 64
+
+// add takes an entry in. The first of a name is the one that the reference
+// readers use.
 func (b *indexBuilder) add(e IndexEntry) {
-	if at, ok := b.seen[e.Name]; ok {
-		b.Repeated++
-		if !slices.Equal(b.Entries[at].Lengths, e.Lengths) {
-			b.Differing++
-		}
-		return
-	}
 	if err := e.Check(); err != nil {
 		b.refuse(e.Name, err)
+		return
+	}
+	if at, ok := b.seen[e.Name]; ok {
+		b.Repeated++
+		if slices.Equal(b.Entries[at].Lengths, e.Lengths) {
+			return
+		}
+		b.Differing++
+		known := func(v IndexEntry) bool { return slices.Equal(v.Lengths, e.Lengths) }
+		if variants := b.Variants[e.Name]; len(variants) < maxVariants && !slices.ContainsFunc(variants, known) {
+			b.Variants[e.Name] = append(variants, e)
+		}
 		return
 	}
 	b.seen[e.Name] = len(b.Entries)
@@ -175,5 +195,14 @@ func (b *indexBuilder) index() (*Index, error) {
 	if len(b.Entries) == 0 && len(b.Bad) == 0 {
 		return nil, fmt.Errorf("%w: %w", ErrDamaged, errNoEntries)
 	}
+	// A record that another entry describes is not lost with a bad one.
+	b.Bad = slices.DeleteFunc(b.Bad, func(bad BadEntry) bool {
+		_, ok := b.seen[bad.Name]
+		if ok {
+			b.Repeated++
+			b.Differing++
+		}
+		return ok
+	})
 	return &b.Index, nil
 }

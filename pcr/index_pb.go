@@ -33,7 +33,7 @@ func ParseIndexPB(data []byte) (*Index, error) {
 			return nil
 		}
 		if before, ok := first[name]; ok && bytes.Equal(before, f.bytes) {
-			if !b.bad[name] {
+			if _, good := b.seen[name]; good {
 				b.Repeated++
 			}
 			return nil

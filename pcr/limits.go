@@ -28,6 +28,9 @@ const (
 	MaxMetadataBytes = 256 << 20
 	// MaxRecordBytes bounds a record; sums of lengths stay far from overflow.
 	MaxRecordBytes = 1 << 50
+	// maxClasses bounds the classes that a record names. Those of the largest
+	// public dataset are some 20,000.
+	maxClasses = 1 << 20
 	// maxNameBytes is what file systems allow for one name.
 	maxNameBytes = 255
 	// maxPathBytes bounds the name of an image with its folders.

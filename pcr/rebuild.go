@@ -56,6 +56,17 @@ func rebuild(r io.ReaderAt, size int64) (IndexEntry, [][]Span, error) {
 	return walkGroups(r, metadataBytes, size, n, m.Levels)
 }
 
+// MetadataBytes finds the length of the metadata of a record of versions 0, 1 and
+// 100 as RebuildIndexEntry does, for a record whose index entry is wrong or
+// missing; size is that of the file.
+func MetadataBytes(r io.ReaderAt, size int64) (int64, error) {
+	n, err := metadataEnd(r, size)
+	if err != nil {
+		return 0, fmt.Errorf("looking for the end of a record's metadata: %w", err)
+	}
+	return n, nil
+}
+
 // metadataEnd returns the bytes of the metadata.
 func metadataEnd(r io.ReaderAt, size int64) (int64, error) {
 	limit := min(size, MaxMetadataBytes)

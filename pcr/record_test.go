@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"os"
 	"path/filepath"
 	"slices"
@@ -133,6 +134,75 @@ func TestWriteRecord(t *testing.T) {
 	}
 	if err := x.Check(&IndexEntry{Lengths: e.Lengths[:4]}); !errors.Is(err, ErrExtension) {
 		t.Errorf("with fewer groups: %v", err)
+	}
+}
+
+// A record names all classes of its dataset, where they are given.
+func TestWriteClasses(t *testing.T) {
+	images := sampleImages(t)
+	all := []Class{{2, "ä b"}, {7, "empty"}, {0, "B"}, {1, "a"}, {math.MaxInt32, "last"}}
+	record, e, err := AppendRecord(nil, images, RecordInfo{Classes: all})
+	if err != nil {
+		t.Fatal(err)
+	}
+	e.Name = "PCR_0.pcr"
+	m := reread(t, record, &e, images)
+	want := []Class{{0, "B"}, {1, "a"}, {2, "ä b"}, {7, "empty"}, {math.MaxInt32, "last"}}
+	if m.Extension == nil || !slices.Equal(m.Extension.Classes, want) {
+		t.Errorf("%+v, %v", m.Extension, m.ExtensionErr)
+	}
+	if all[0].Label != 2 {
+		t.Errorf("the classes of the caller were changed: %v", all)
+	}
+	for name, classes := range map[string][]Class{
+		"none":              {},
+		"one is missing":    all[:2],
+		"another label":     {{2, "ä b"}, {0, "B"}, {3, "a"}},
+		"another name":      {{2, "ä b"}, {0, "B"}, {1, "b"}},
+		"a label twice":     append(slices.Clone(all), Class{7, "x"}),
+		"a name twice":      append(slices.Clone(all), Class{8, "a"}),
+		"a negative label":  append(slices.Clone(all), Class{-1, "x"}),
+		"a name of folders": append(slices.Clone(all), Class{8, "x/y"}),
+		"no name":           append(slices.Clone(all), Class{8, ""}),
+	} {
+		if _, _, err := AppendRecord(nil, images, RecordInfo{Classes: classes}); !errors.Is(err, ErrImage) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	if err := checkClasses(make([]Class, maxClasses+1), nil); !errors.Is(err, ErrTooLarge) {
+		t.Errorf("too many classes: %v", err)
+	}
+}
+
+// A record that has the lengths of its images needs no index.
+func TestEntryOfExtension(t *testing.T) {
+	images := sampleImages(t)
+	record, e, err := AppendRecord(nil, images, RecordInfo{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	size := int64(len(record))
+	n, err := MetadataBytes(bytes.NewReader(record), size)
+	if err != nil || n != e.Lengths[0] {
+		t.Fatalf("metadata of %d bytes, want %d, %v", n, e.Lengths[0], err)
+	}
+	m, err := ParseMetadata(record[:n])
+	if err != nil {
+		t.Fatal(err)
+	}
+	if own, ok := m.Extension.Entry(n); !ok || !slices.Equal(own.Lengths, e.Lengths) || own.Size() != size {
+		t.Errorf("%v, %v, want %v", own, ok, e)
+	}
+	if own, ok := m.Extension.Entry(0); ok {
+		t.Errorf("without metadata: %v", own)
+	}
+	if own, ok := (&Extension{}).Entry(n); ok {
+		t.Errorf("without lengths: %v", own)
+	}
+	for name, b := range map[string][]byte{"nothing": nil, "metadata alone": record[:n], "no record": []byte("\xff\xd8\xff\xe0")} {
+		if n, err := MetadataBytes(bytes.NewReader(b), int64(len(b))); !errors.Is(err, ErrDamaged) {
+			t.Errorf("%s: %d, %v", name, n, err)
+		}
 	}
 }
 

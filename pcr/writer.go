@@ -23,7 +23,10 @@ type RecordInfo struct {
 	DatasetID  uint64 // see Extension
 	SourceHash uint64
 	Quality    int
-	Bare       bool // without extension, as other writers do it
+	// Classes are those of the whole dataset, so that each record tells all labels.
+	// Every image's must be among them. nil stands for those that occur in the record.
+	Classes []Class
+	Bare    bool // without extension, as other writers do it
 }
 
 // WriteRecord writes a record of version 1. Images are cut by SplitScans. The
@@ -76,6 +79,8 @@ type record struct {
 	scans  [][][]byte // [image][group]
 	levels int        // the largest number of scans
 	info   RecordInfo
+	// classes are what the extension says, by label.
+	classes []Class
 }
 
 func newRecord(images []Image, info RecordInfo) (*record, error) {
@@ -97,7 +102,8 @@ func newRecord(images []Image, info RecordInfo) (*record, error) {
 	if info.Bare {
 		return r, nil
 	}
-	if err := checkClasses(r.classes(), nil); err != nil {
+	var err error
+	if r.classes, err = classesOf(images, info.Classes); err != nil {
 		return nil, fmt.Errorf("writing a record: %w: %w", ErrImage, err)
 	}
 	return r, nil
@@ -194,7 +200,7 @@ func (r *record) appendExtension(b []byte) []byte {
 		b = protowire.AppendTag(b, fieldExtNames, protowire.BytesType)
 		b = protowire.AppendString(b, r.images[i].Name)
 	}
-	for _, c := range r.classes() {
+	for _, c := range r.classes {
 		b = protowire.AppendTag(b, fieldExtClasses, protowire.BytesType)
 		b = protowire.AppendBytes(b, c.appendTo(nil))
 	}
@@ -220,19 +226,30 @@ func appendNumber(b []byte, num protowire.Number, v uint64) []byte {
 	return protowire.AppendVarint(b, v)
 }
 
-// classes returns the classes of the record's images by label.
-func (r *record) classes() []Class {
-	seen := map[Class]bool{}
-	var out []Class
-	for i := range r.images {
-		c := Class{Label: r.images[i].Label, Name: r.images[i].Class}
-		if !seen[c] {
-			seen[c] = true
+// classesOf returns the classes that a record names, by label: those that are
+// given, which must hold all of the images, or else those of the images.
+func classesOf(images []Image, given []Class) ([]Class, error) {
+	out := slices.Clone(given)
+	known := make(map[Class]bool, len(given))
+	for _, c := range given {
+		if c.Label < 0 {
+			return nil, fmt.Errorf("the class %q has the label %d", c.Name, c.Label)
+		}
+		known[c] = true
+	}
+	for i := range images {
+		c := Class{Label: images[i].Label, Name: images[i].Class}
+		switch {
+		case known[c]:
+		case given != nil:
+			return nil, fmt.Errorf("the class %q with the label %d, of image %d, is none of the dataset's", c.Name, c.Label, i)
+		default:
+			known[c] = true
 			out = append(out, c)
 		}
 	}
 	slices.SortFunc(out, func(a, b Class) int { return int(a.Label) - int(b.Label) })
-	return out
+	return out, checkClasses(out, nil)
 }
 
 func (c Class) appendTo(b []byte) []byte {

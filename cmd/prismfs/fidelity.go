@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"maps"
 	"net/http"
+	"regexp"
 	"slices"
 	"strconv"
 	"syscall"
@@ -15,16 +16,17 @@ import (
 	"prismfs/fs"
 )
 
-// fullFidelity is how full fidelity is written and read, beside 0.
+// fullFidelity is how full fidelity is written and read.
 const fullFidelity = "full"
 
 func newFidelityCommand() *cobra.Command {
-	return &cobra.Command{
+	cmd := &cobra.Command{
 		Use:   "fidelity MOUNTPOINT/FOLDER+auto [K]",
 		Short: "Set or show the fidelity of an auto view",
 		Long: `Set the fidelity of a view FOLDER+auto, or FOLDER+auto-NAME, of a mount: 1, 2, 3 and
 so on, or full. It holds for everything that is opened from now on; what is open or
-mapped stays as it is. A view that was never set has full fidelity. Views of one
+mapped stays as it is. Above the fidelities that an image has, it is shown whole, as it
+is by full. A view that was never set has full fidelity. Views of one
 folder that differ in their form only (train+auto, train+auto+png) share it; others,
 such as train+auto-a and train+auto-b, are independent.
 
@@ -42,7 +44,17 @@ Without K the fidelity is printed; of a mount point alone, all that have been se
 			return withStatus(statusOfControl(err), err)
 		},
 	}
+	cmd.SetFlagErrorFunc(func(_ *cobra.Command, err error) error {
+		if m := negativeNumber.FindStringSubmatch(err.Error()); m != nil {
+			return notAFidelity(m[1]) // taken for a flag
+		}
+		return flagError(err)
+	})
+	return cmd
 }
+
+// negativeNumber finds one in the error about a flag of that name.
+var negativeNumber = regexp.MustCompile(`^unknown shorthand flag: .* in (-\d+)$`)
 
 func showFidelities(cmd *cobra.Command, path string) error {
 	all, err := fs.Fidelities(cmd.Context(), path)
@@ -69,10 +81,14 @@ func parseFidelity(text string) (int, error) {
 		return 0, nil
 	}
 	k, err := strconv.Atoi(text)
-	if err != nil || k < 0 {
-		return 0, usageError("fidelity %q is neither a number (1, 2, 3, …) nor full", text)
+	if err != nil || k < 1 {
+		return 0, notAFidelity(text)
 	}
 	return k, nil
+}
+
+func notAFidelity(text string) error {
+	return usageError("fidelity %q is neither a number (1, 2, 3, …) nor full", text)
 }
 
 // statusOfControl maps what went wrong between this command and the daemon of a

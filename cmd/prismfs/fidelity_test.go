@@ -7,7 +7,7 @@ import (
 )
 
 func TestParseFidelity(t *testing.T) {
-	for text, want := range map[string]int{"full": 0, "0": 0, "1": 1, "10": 10} {
+	for text, want := range map[string]int{"full": 0, "1": 1, "10": 10} {
 		k, err := parseFidelity(text)
 		if err != nil || k != want {
 			t.Errorf("%q is %d, %v; want %d", text, k, err, want)
@@ -16,7 +16,7 @@ func TestParseFidelity(t *testing.T) {
 			t.Errorf("%d is written as %q, which is read as %d, %v", k, fidelityText(k), back, err)
 		}
 	}
-	for _, text := range []string{"", "-1", "1.5", "FULL", "three"} {
+	for _, text := range []string{"", "0", "-1", "1.5", "FULL", "three"} {
 		if k, err := parseFidelity(text); statusOf(err) != statusUsage {
 			t.Errorf("%q is %d, %v", text, k, err)
 		}
@@ -60,6 +60,9 @@ func TestFidelity(t *testing.T) {
 		{[]string{mnt + "/cat+auto", "full"}, statusOK, ""},
 		{[]string{mnt + "/cat+auto"}, statusOK, "cat+auto\tfull\n"},
 		{[]string{mnt + "/cat+auto", "lots"}, statusUsage, "lots"},
+		{[]string{mnt + "/cat+auto", "-12"}, statusUsage, `fidelity "-12" is neither a number`},
+		{[]string{mnt + "/cat+auto", "0"}, statusUsage, `fidelity "0" is neither a number`},
+		{[]string{mnt + "/cat+auto", "-x"}, statusUsage, "unknown shorthand flag"},
 		{[]string{mnt + "/cat+3", "3"}, statusUsage, "no auto view"},
 		{[]string{mnt + "/none+auto", "3"}, statusBadInput, "none+auto"},
 		{[]string{packed + "/cat+auto", "3"}, statusNotMounted, "no mount of prismfs"},

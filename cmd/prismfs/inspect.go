@@ -22,7 +22,9 @@ func newInspectCommand() *cobra.Command {
 		Long: `Say what an L3 file is (format, shape, sizes, metadata, whether it is whole), what
 the L3 files of a folder are together, or what a folder of PCR records holds (labels,
 fidelities and what they cost). Of the files in a folder only the heads are read;
-'prismfs verify' decodes them. The exit status is 1 where a file is damaged.
+'prismfs verify' decodes them. If folders of records lie below PATH, as train and val,
+each of them is inspected, and --json prints a list. The exit status is 1 where a file
+is damaged, and where pack has not finished its work.
 
 --quality-curve decodes some images of a folder of records at every fidelity and prints
 how near they come to full fidelity: PSNR over all samples, SSIM on luma (Gaussian
@@ -33,22 +35,34 @@ window of 11 pixels), the means over the images. --plot draws them.`,
 			if err := quality.check(cmd); err != nil {
 				return err
 			}
-			report, err := pack.Inspect(cmd.Context(), args[0])
-			if err != nil {
-				return packageError(err)
-			}
-			if quality.wanted {
-				if err := quality.measure(cmd, args[0], report); err != nil {
+			var all []*pack.Report
+			bad := false
+			err := eachDataset(cmd.Context(), args[0], func(path string, alone bool) error {
+				report, err := pack.Inspect(cmd.Context(), path)
+				if err != nil {
 					return err
 				}
+				if quality.wanted {
+					if err := quality.measure(cmd, path, report, alone); err != nil {
+						return err
+					}
+				}
+				all = append(all, report)
+				bad = bad || someBad(report)
+				if asJSON {
+					return nil
+				}
+				return printReport(cmd.OutOrStdout(), report)
+			})
+			if asJSON && len(all) > 0 {
+				if printErr := printList(cmd.OutOrStdout(), all); err == nil {
+					err = printErr
+				}
 			}
-			if err := printReport(cmd.OutOrStdout(), report, asJSON); err != nil {
-				return err
-			}
-			if someBad(report) {
+			if err == nil && bad {
 				return exitWith(statusSomeBad)
 			}
-			return nil
+			return err
 		},
 	}
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON")
@@ -56,10 +70,8 @@ window of 11 pixels), the means over the images. --plot draws them.`,
 	return cmd
 }
 
-func printReport(w io.Writer, report *pack.Report, asJSON bool) error {
+func printReport(w io.Writer, report *pack.Report) error {
 	switch {
-	case asJSON:
-		return printJSON(w, report)
 	case report.File != nil:
 		return printFileReport(w, report.File)
 	case report.PCR != nil:
@@ -68,15 +80,15 @@ func printReport(w io.Writer, report *pack.Report, asJSON bool) error {
 	return printTreeReport(w, report.Tree)
 }
 
-// someBad tells whether a report names anything that is bad.
+// someBad tells whether a report names anything that is bad, or not finished.
 func someBad(r *pack.Report) bool {
 	switch {
 	case r.File != nil:
 		return r.File.Damage != ""
 	case r.Tree != nil:
-		return len(r.Tree.Bad) > 0
+		return len(r.Tree.Bad) > 0 || r.Tree.Unfinished
 	}
-	return len(r.PCR.Bad)+len(r.PCR.Damaged) > 0 || r.PCR.Quality != nil && len(r.PCR.Quality.Bad) > 0
+	return r.PCR.Unfinished || len(r.PCR.Bad)+len(r.PCR.Damaged) > 0 || r.PCR.Quality != nil && len(r.PCR.Quality.Bad) > 0
 }
 
 func printFileReport(w io.Writer, r *pack.FileReport) error {
@@ -138,7 +150,7 @@ func printTreeReport(w io.Writer, r *pack.TreeReport) error {
 		printCounts(p, part.name, part.counts)
 	}
 	if r.Unfinished {
-		p.line("  UNFINISHED      a run of pack is writing here, or was killed: run it again to go on")
+		p.line("  UNFINISHED      %s", r.UnfinishedBecause)
 	}
 	return p.err
 }

@@ -34,13 +34,17 @@ func (q *qualityFlags) check(cmd *cobra.Command) error {
 	return nil
 }
 
-// measure adds the curve to a report and draws it.
-func (q *qualityFlags) measure(cmd *cobra.Command, path string, report *pack.Report) error {
+// measure adds the curve to a report and draws it. There is one plot, so that it
+// takes one dataset alone.
+func (q *qualityFlags) measure(cmd *cobra.Command, path string, report *pack.Report, alone bool) error {
+	if q.plot != "" && !alone {
+		return usageError("--plot draws one dataset, and there are several: name one of them, such as %s", pack.Printable(path))
+	}
 	bar := newProgress(cmd, "measuring")
 	curve, err := pack.MeasureQuality(cmd.Context(), path, pack.QualityOptions{Images: q.images, Progress: bar.update})
 	bar.finish()
 	if err != nil {
-		return packageError(err)
+		return err
 	}
 	report.PCR.Quality = curve
 	if q.plot == "" {
@@ -83,7 +87,7 @@ func printPCRReport(w io.Writer, r *pack.PCRReport) error {
 	printLabels(p, r.Labels)
 	printFidelities(p, r)
 	if r.Unfinished {
-		p.line("  UNFINISHED      a run of pack is writing here, or was killed: run it again to go on")
+		p.line("  UNFINISHED      %s", r.UnfinishedBecause)
 	}
 	return p.err
 }

@@ -48,7 +48,8 @@ every decoded pixel is kept. The mode is the coding of the outputs:
 fidelity that it wants costs. JPEGs become progressive without loss; other images are
 encoded at --quality, which loses something, alpha among it. The folders of SRC are the
 classes, labelled as ImageFolder labels them. Records and index are as published, with names
-and checksums in fields that other readers skip.`,
+and checksums in fields that other readers skip. Until pack is done there is a file
+.prismfs-pack in DST, and until then some images are missing.`,
 		Example: "  prismfs pack --to l3 photos photos.l3\n  prismfs pack --to pcr --shuffle-seed 1 imagenet/train imagenet.pcr/train",
 		Args:    cobra.ExactArgs(2),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -185,7 +186,7 @@ func report(cmd *cobra.Command, s *pack.Summary, err error, verb string, asJSON,
 	switch {
 	case err != nil:
 		return packageError(err)
-	case len(s.Refused) > 0 && !allowRefused:
+	case s.SourceUnfinished, len(s.Refused) > 0 && !allowRefused:
 		return exitWith(statusSomeBad)
 	}
 	return nil
@@ -193,7 +194,10 @@ func report(cmd *cobra.Command, s *pack.Summary, err error, verb string, asJSON,
 
 // packageError gives an error of package pack its exit status.
 func packageError(err error) error {
+	var known *statusError
 	switch {
+	case errors.As(err, &known):
+		return err
 	case errors.Is(err, context.Canceled):
 		return withStatus(statusInterrupted, errors.New("interrupted; what is finished is whole, and the same command goes on from there"))
 	case errors.Is(err, pack.ErrSource):
@@ -209,6 +213,14 @@ func printJSON(w io.Writer, v any) error {
 	encoder.SetIndent("", "  ")
 	encoder.SetEscapeHTML(false)
 	return encoder.Encode(v)
+}
+
+// printList prints one thing by itself, and several as a list.
+func printList[T any](w io.Writer, list []T) error {
+	if len(list) == 1 {
+		return printJSON(w, list[0])
+	}
+	return printJSON(w, list)
 }
 
 // printSummary prints what became of the files, so that the reader can see

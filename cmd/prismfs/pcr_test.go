@@ -121,6 +121,82 @@ func TestPCRCommandsReportDamage(t *testing.T) {
 	if status != statusSomeBad {
 		t.Errorf("status %v", status)
 	}
-	contains(t, stdout, "4 samples = 3 good + 1 bad", "bad dog/3.pcr: ")
-	contains(t, mustCall(t, "inspect", dst), "stale           1 records that the index does not name, and mounts leave out: PCR_9.pcr")
+	contains(t, stdout, "5 samples = 3 good + 2 bad", "bad dog/3.pcr: ", "bad PCR_9.pcr: the index does not have it")
+	status, stdout, _ = call("inspect", dst)
+	if status != statusSomeBad {
+		t.Errorf("inspect: status %v", status)
+	}
+	contains(t, stdout, "stale           1 records that the index does not name, and mounts leave out: PCR_9.pcr", "bad PCR_9.pcr: ")
+}
+
+// A dataset in parts is looked through part by part, and the exit status is that
+// of all.
+func TestPCRCommandsOnParts(t *testing.T) {
+	src, dst := writeJPEGs(t, 4)
+	for _, part := range []string{"train", "val"} {
+		mustCall(t, "pack", "--to", "pcr", src, filepath.Join(dst, part))
+	}
+	train, val := filepath.Join(dst, "train"), filepath.Join(dst, "val")
+	contains(t, mustCall(t, "verify", dst), train+":\n4 samples = 4 good + 0 bad", val+":\n4 samples = 4 good + 0 bad")
+	contains(t, mustCall(t, "inspect", dst), train+"\n", val+"\n")
+	contains(t, mustCall(t, "inspect", "--quality-curve", dst), "means of 4 images")
+	contains(t, mustCall(t, "unpack", dst, filepath.Join(t.TempDir(), "back")), "8 files = 8 unpacked")
+	var verified []pack.Verification
+	var inspected []pack.Report
+	for command, into := range map[string]any{"verify": &verified, "inspect": &inspected} {
+		if err := json.Unmarshal([]byte(mustCall(t, command, "--json", dst)), into); err != nil {
+			t.Errorf("%s: %v", command, err)
+		}
+	}
+	if len(verified) != 2 || verified[1].Path != val || len(inspected) != 2 || inspected[0].PCR.Images != 4 {
+		t.Errorf("%+v %+v", verified, inspected)
+	}
+	if status, _, stderr := call("inspect", "--plot", filepath.Join(t.TempDir(), "x.png"), dst); status != statusUsage || !strings.Contains(stderr, "name one of them") {
+		t.Errorf("a plot of two: status %v, %q", status, stderr)
+	}
+	if err := os.Truncate(filepath.Join(train, "PCR_0.pcr"), 5); err != nil {
+		t.Fatal(err)
+	}
+	for _, command := range []string{"verify", "inspect"} {
+		status, stdout, stderr := call(command, dst)
+		if status == statusOK || !strings.Contains(stdout, val) {
+			t.Errorf("%s with a damaged part: status %v\n%s%s", command, status, stdout, stderr)
+		}
+	}
+}
+
+// What pack has not finished is told by everything that reads it.
+func TestUnfinishedPCRCommands(t *testing.T) {
+	src, dst := writeJPEGs(t, 4)
+	mustCall(t, "pack", "--to", "pcr", src, dst)
+	writeFile(t, filepath.Join(dst, pack.Marker), nil)
+	for _, args := range [][]string{{"verify", dst}, {"inspect", dst}, {"unpack", dst, filepath.Join(t.TempDir(), "back")}, {"unpack", "--allow-refused", dst, filepath.Join(t.TempDir(), "back")}} {
+		status, stdout, _ := call(args...)
+		if status != statusSomeBad {
+			t.Errorf("%v: status %v", args, status)
+		}
+		contains(t, stdout, "give the same command again to go on")
+	}
+	mustCall(t, "pack", "--to", "pcr", src, dst)
+	mustCall(t, "verify", dst)
+	if status, _, stderr := call("pack", "--to", "l3", src, dst); status != statusBadOutput || !strings.Contains(stderr, "holds PCR records") {
+		t.Errorf("L3 beside records: status %v, %q", status, stderr)
+	}
+	contains(t, mustCall(t, "verify", dst), "4 samples = 4 good + 0 bad")
+}
+
+// A mount in place of what is mounted is the likeliest mistake.
+func TestCommandsSayThatItIsAMount(t *testing.T) {
+	packed, mnt := packedImages(t)
+	if status, out := output(t, prismfs("mount", packed, mnt)); status != statusOK {
+		t.Fatal(out)
+	}
+	for _, args := range [][]string{
+		{"verify", mnt}, {"inspect", mnt}, {"verify", mnt + "/cat"}, {"unpack", mnt, filepath.Join(t.TempDir(), "back")},
+	} {
+		status, out := output(t, prismfs(args...))
+		if status != statusBadInput || !strings.Contains(out, "lies in a mount of prismfs") || !strings.Contains(out, "the source of the mount, "+packed) {
+			t.Errorf("%v: status %d, %s", args, status, out)
+		}
+	}
 }

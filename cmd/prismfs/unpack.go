@@ -15,8 +15,11 @@ func newUnpackCommand() *cobra.Command {
 		Long: `Restore images from the L3 files of folder SRC into folder DST: PNG, or .npy for
 what PNG cannot hold and for what was a .npy. img.l3 becomes img.png. Of a folder of
 PCR records the images become progressive JPEGs of full fidelity, in folders by class
-and under their original names where the records have these. Other files are copied. A file that exists and holds something else is not replaced unless
---force is given.`,
+and under their original names where the records have these; a.png becomes a.jpg, or
+a.png.jpg beside another a. Folders of records may lie below SRC, as train and val. Other
+files are copied. A file that exists and holds something else is not replaced unless
+--force is given. If pack has not finished SRC, what is there is restored, and the exit
+status is 1.`,
 		Example: "  prismfs unpack photos.l3 restored",
 		Args:    cobra.ExactArgs(2),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -27,6 +30,9 @@ and under their original names where the records have these. Other files are cop
 			opt.Progress = bar.update
 			summary, err := pack.Unpack(cmd.Context(), args[0], args[1], opt)
 			bar.finish()
+			if err != nil {
+				err = packedError(err, args[0])
+			}
 			return report(cmd, summary, err, "unpacked", asJSON, allowRefused)
 		},
 	}

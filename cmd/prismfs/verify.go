@@ -18,26 +18,38 @@ func newVerifyCommand() *cobra.Command {
 them that pack left as they are, and check every checksum. Also printed is which
 library, and version, the pixels were decoded by when they were packed. Of a folder of
 PCR records every image is decoded at full fidelity, and compared with its checksums
-where the records have any, which is where prismfs wrote them. Bad files are listed,
-and the exit status is 1 then.`,
+where the records have any, which is where prismfs wrote them. If folders of records
+lie below PATH, as train and val, each of them is verified, and --json prints a list.
+Bad files are listed. The exit status is 1 then, and also where pack has not finished
+its work.`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if opt.Jobs < 0 {
 				return usageError("--jobs %d: it takes one job at least", opt.Jobs)
 			}
-			bar := newProgress(cmd, "verifying")
-			opt.Progress = bar.update
-			v, err := pack.Verify(cmd.Context(), args[0], opt)
-			bar.finish()
-			if err != nil {
-				return packageError(err)
+			var all []*pack.Verification
+			bad := false
+			err := eachDataset(cmd.Context(), args[0], func(path string, alone bool) error {
+				bar := newProgress(cmd, "verifying")
+				opt.Progress = bar.update
+				v, err := pack.Verify(cmd.Context(), path, opt)
+				bar.finish()
+				if err != nil {
+					return err
+				}
+				all = append(all, v)
+				bad = bad || len(v.Bad) > 0 || v.Unfinished
+				if asJSON {
+					return nil
+				}
+				return printVerification(cmd.OutOrStdout(), v, !alone)
+			})
+			if asJSON && len(all) > 0 {
+				if printErr := printList(cmd.OutOrStdout(), all); err == nil {
+					err = printErr
+				}
 			}
-			if asJSON {
-				err = printJSON(cmd.OutOrStdout(), v)
-			} else {
-				err = printVerification(cmd.OutOrStdout(), v)
-			}
-			if err == nil && len(v.Bad) > 0 {
+			if err == nil && bad {
 				return exitWith(statusSomeBad)
 			}
 			return err
@@ -49,8 +61,11 @@ and the exit status is 1 then.`,
 	return cmd
 }
 
-func printVerification(w io.Writer, v *pack.Verification) error {
+func printVerification(w io.Writer, v *pack.Verification, named bool) error {
 	p := &printer{w: w}
+	if named {
+		p.line("%s:", pack.Printable(v.Path))
+	}
 	for _, b := range v.Bad {
 		p.line("bad %s: %s", pack.Printable(b.Path), oneLine(b.Reason))
 	}
@@ -68,7 +83,7 @@ func printVerification(w io.Writer, v *pack.Verification) error {
 		p.line("source decoder: %s, %d samples", pack.Printable(d.Name), d.Samples)
 	}
 	if v.Unfinished {
-		p.line("unfinished: a run of pack is writing here, or was killed: run it again to go on")
+		p.line("UNFINISHED: %s", v.UnfinishedBecause)
 	}
 	return p.err
 }

@@ -1,0 +1,121 @@
+package dataset
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	"prismfs/pcr"
+)
+
+// maxCheckedFolders bounds the folders of a source that Check looks into.
+const maxCheckedFolders = 64
+
+// Check compares the PCR folder at path, or those right below it, with their
+// indexes, by names and sizes of files alone, and returns what does not fit, a
+// line each, for people to read. It opens no record, so it is quick, and what is
+// wrong inside of records it cannot tell. Without a PCR folder there is nothing
+// to say.
+func (d *Dataset) Check(ctx context.Context, path string) ([]string, error) {
+	found, lines, err := d.checkFolder(ctx, path)
+	if found || err != nil {
+		return lines, err
+	}
+	var folders []string
+	err = d.store.ReadDir(ctx, path, func(e DirEntry) bool {
+		if e.Kind == Dir {
+			folders = append(folders, join(path, e.Name))
+		}
+		return len(folders) < maxCheckedFolders
+	})
+	if err != nil {
+		return nil, err
+	}
+	slices.Sort(folders)
+	for _, folder := range folders {
+		_, more, err := d.checkFolder(ctx, folder)
+		if err != nil {
+			return lines, err
+		}
+		lines = append(lines, more...)
+	}
+	return lines, nil
+}
+
+// checkFolder is Check for one folder; found says whether it is a PCR folder.
+func (d *Dataset) checkFolder(ctx context.Context, path string) (found bool, lines []string, err error) {
+	index, _, err := d.findIndex(ctx, path)
+	if err != nil {
+		return false, nil, err
+	}
+	if index == "" {
+		if found, err = d.hasRecords(ctx, path); err != nil || !found {
+			return false, nil, err
+		}
+	}
+	files, err := d.listFolder(ctx, path)
+	if err != nil {
+		return true, nil, err
+	}
+	say := func(format string, args ...any) {
+		lines = append(lines, d.full(path)+": "+fmt.Sprintf(format, args...))
+	}
+	if _, ok := files.real[PackMarker]; ok {
+		say("unfinished: pack is writing to it, or was ended before it was done (%s lies there)", PackMarker)
+	}
+	if index == "" {
+		say("%d records without an index: pack was ended before it was done, or the index is lost", len(files.records))
+		return true, lines, nil
+	}
+	f := &pcrFolder{d: d, path: path, index: index}
+	entries, err := f.readIndex(ctx)
+	if err != nil {
+		if ctx.Err() != nil || !isDamage(err) {
+			return true, lines, d.failed("read the index of", path, err)
+		}
+		say("%s cannot be read: %v", index, err)
+		return true, lines, nil
+	}
+	compareIndex(entries, files, index, say)
+	return true, lines, nil
+}
+
+// compareIndex says what does not fit between an index and the files.
+func compareIndex(x *pcr.Index, files *folderFiles, index string, say func(string, ...any)) {
+	var missing, sizes []string
+	named := map[string]bool{}
+	for _, e := range x.Entries {
+		named[e.Name] = true
+		info, ok := files.infos[e.Name]
+		known := indexed{entries: append([]pcr.IndexEntry{e}, x.Variants[e.Name]...)}
+		switch {
+		case !ok:
+			missing = append(missing, e.Name)
+		case known.best(info.Size).Size() != info.Size:
+			sizes = append(sizes, e.Name)
+		}
+	}
+	for _, b := range x.Bad {
+		named[b.Name] = true
+	}
+	var unnamed []string
+	for _, name := range files.records {
+		if !named[name] {
+			unnamed = append(unnamed, name)
+		}
+	}
+	count := func(names []string, what string) {
+		if len(names) > 0 {
+			say("%d records %s, among them %q", len(names), what, names[0])
+		}
+	}
+	count(missing, "that "+index+" names are missing")
+	count(sizes, "have other sizes than "+index+" says")
+	count(unnamed, "are not named by "+index+" and not shown")
+	if n := len(x.Bad); n > 0 {
+		say("%d entries of %s cannot be right: %v", n, index, x.Bad[0].Err)
+	}
+	if x.Differing > 0 {
+		say("%d entries of %s contradict others", x.Differing, index)
+	}
+}
