@@ -16,7 +16,7 @@ export PYTHON
 # The headers that go-nvml comes with call some of what it binds deprecated.
 export CGO_CFLAGS ?= -O2 -g -Wno-deprecated-declarations
 
-.PHONY: help setup build install demo test bench bench-mount bench-pcr lint fuzz clean
+.PHONY: help setup build install demo test bench bench-mount bench-pcr check-gpu lint fuzz clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -46,6 +46,10 @@ bench-mount: setup build ## speed of the mount beside tmpfs and beside PNG files
 
 bench-pcr: setup build ## what a fidelity of PCR costs and gains, from the page cache and throttled
 	@$(PYTHON) -B benchmarks/pcr
+
+check-gpu: build ## the GPU of this machine: whether it decodes as it should, and how fast (status 2: there is none)
+	$(GO) build -trimpath -o bin/checkgpu ./scripts/checkgpu
+	@scripts/check-gpu
 
 lint: ## gofmt, go vet, staticcheck
 	@unformatted=$$(gofmt -l .); \

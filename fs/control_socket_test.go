@@ -37,7 +37,10 @@ func controlledMount(t *testing.T, log *bytes.Buffer) *mount {
 	t.Setenv("XDG_RUNTIME_DIR", run)
 	opt := Options{Source: source, View: DefaultView, Logger: slog.New(slog.NewTextHandler(log, nil)), TableDir: dataset.NoTables, ReadAhead: -1}
 	setDefaults(&opt)
-	m := newMount(opt, store)
+	m, err := newMount(opt, store)
+	if err != nil {
+		t.Fatal(err)
+	}
 	if m.socket, err = m.openControlSocket(); err != nil {
 		t.Fatal(err)
 	}

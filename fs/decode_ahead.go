@@ -93,7 +93,7 @@ func (a *aheadSource) Make(in aheadFolder, name string) (int64, bool, error) {
 		return 0, false, err
 	}
 	made, err := a.m.cache.Prefetch(c.key(), c.size, func(dst []byte) error {
-		return a.m.fill(c, dst, true)
+		return a.m.fill(c, dst, asked{ahead: true})
 	})
 	return c.size, made, err
 }

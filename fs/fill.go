@@ -25,10 +25,15 @@ func takeScratch() *[]byte {
 	return new([]byte)
 }
 
+// asked says for whom a file is made.
+type asked struct {
+	by    uint64 // as readerOf has it
+	ahead bool   // nobody waits for it yet: rather fail than wait for a place to decode
+}
+
 // fill writes the whole virtual file of a sample into dst: it reads the bytes
-// that the fidelity costs, decodes them and gives them their form. If it is
-// ahead of its reader it fails rather than wait for a place to decode.
-func (m *mount) fill(c content, dst []byte, ahead bool) error {
+// that the fidelity costs, decodes them and gives them their form.
+func (m *mount) fill(c content, dst []byte, a asked) error {
 	if !c.form.Decoded() {
 		return m.fillStored(c, dst)
 	}
@@ -45,7 +50,7 @@ func (m *mount) fill(c content, dst []byte, ahead bool) error {
 	n := c.sample.Shape.Bytes()
 	if off, ok := layout.InPlace(); ok {
 		pix := dst[off : off+n]
-		if err := m.decode(c.sample, *encoded, pix, ahead); err != nil {
+		if err := m.decode(c.sample, *encoded, pix, a); err != nil {
 			return err
 		}
 		return layout.Render(dst, pix)
@@ -56,7 +61,7 @@ func (m *mount) fill(c content, dst []byte, ahead bool) error {
 		*pix = make([]byte, n)
 	}
 	*pix = (*pix)[:n]
-	if err := m.decode(c.sample, *encoded, *pix, ahead); err != nil {
+	if err := m.decode(c.sample, *encoded, *pix, a); err != nil {
 		return err
 	}
 	return layout.Render(dst, *pix)
@@ -77,13 +82,13 @@ func (m *mount) fillStored(c content, dst []byte) error {
 	return nil
 }
 
-func (m *mount) decode(s *dataset.Sample, encoded, pix []byte, ahead bool) error {
+func (m *mount) decode(s *dataset.Sample, encoded, pix []byte, a asked) error {
 	codec := gpudecode.L3
 	if s.Format == dataset.PCR {
 		codec = gpudecode.JPEG
 	}
 	err := m.decoder.Decode(background, &gpudecode.Request{
-		Codec: codec, Encoded: encoded, Pix: pix, Shape: s.Shape, Name: s.Path, Ahead: ahead,
+		Codec: codec, Encoded: encoded, Pix: pix, Shape: s.Shape, Name: s.Path, Ahead: a.ahead, Reader: a.by,
 	})
 	if err != nil {
 		return fmt.Errorf("%d bytes: %w", len(encoded), err)

@@ -54,6 +54,10 @@ type Options struct {
 	CacheBytes int64
 	// Workers is the number of decoding threads; 0 takes one a CPU.
 	Workers int
+	// Backend says what decodes: gpudecode.BackendCUDA is refused where there is no
+	// device. Device is the one to use, "" the freest.
+	Backend gpudecode.Backend
+	Device  string
 	// ReadAhead is how many images are decoded ahead of a reader that goes
 	// through a folder; 0 takes order.DefaultImages, a negative one is none.
 	ReadAhead int
@@ -146,7 +150,10 @@ func Mount(opt Options) (*Mounted, error) {
 	if opt.Throttle > 0 {
 		store = dataset.Throttle(store, opt.Throttle)
 	}
-	m := newMount(opt, store)
+	m, err := newMount(opt, store)
+	if err != nil {
+		return nil, errors.Join(err, store.Close())
+	}
 	if m.socket, err = m.openControlSocket(); err != nil {
 		m.log.Warn("no control socket; the fidelity of auto views cannot be set", "error", err)
 	}
@@ -159,9 +166,22 @@ func Mount(opt Options) (*Mounted, error) {
 	if err := raiseReadAhead(opt.Mountpoint); err != nil && !m.passthrough {
 		m.log.Debug("the kernel's read-ahead stays small; reads of whole files could be faster", "error", err)
 	}
+	m.warnOfSource()
 	m.log.Info("mounted", "source", store.String(), "mountpoint", opt.Mountpoint, "view", opt.View.String(),
 		"cache_bytes", m.cacheStats().Budget, "medium", m.medium, "passthrough", m.stats().Passthrough)
 	return &Mounted{m: m, server: server}, nil
+}
+
+// warnOfSource says what a quick look finds wrong with PCR folders. It is no
+// reason not to mount: what is right is shown.
+func (m *mount) warnOfSource() {
+	lines, err := m.ds.Check(background, "")
+	if err != nil {
+		m.log.Warn("the source could not be looked over", "error", err)
+	}
+	for _, line := range lines {
+		m.log.Warn(line)
+	}
 }
 
 // serve connects to the kernel and begins to answer it.
@@ -211,7 +231,7 @@ func setDefaults(opt *Options) {
 	}
 }
 
-func newMount(opt Options, store dataset.Store) *mount {
+func newMount(opt Options, store dataset.Store) (*mount, error) {
 	tail := new(logTail)
 	log := withTail(opt.Logger, tail)
 	m := &mount{
@@ -223,19 +243,19 @@ func newMount(opt Options, store dataset.Store) *mount {
 			Limits: opt.Limits, Logger: log,
 			KeepDuplicates: opt.KeepDuplicates, MaxGap: opt.MaxGap, TableDir: opt.TableDir,
 		}),
-		decoder: gpudecode.New(gpudecode.Options{
-			Workers: opt.Workers, Limits: opt.Limits, Logger: log, TolerateWarnings: opt.TolerateJPEGWarnings,
-		}),
 		auto:    new(fidelities),
 		layer:   new(kernelLayer),
 		started: time.Now(),
 		pid:     os.Getpid(),
 		closing: make(chan struct{}),
 	}
+	if err := m.openDecoder(); err != nil {
+		return nil, err
+	}
 	m.names = resolver{ds: m.ds, auto: m.auto}
 	m.control = newControl(m)
 	m.ahead = m.newReadAhead()
-	return m
+	return m, nil
 }
 
 // nodeOptions configures the node layer.

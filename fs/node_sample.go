@@ -89,7 +89,7 @@ func (n *sampleNode) Open(ctx context.Context, flags uint32) (gofs.FileHandle, u
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	if n.opens.Load() == 0 {
-		buf, missed, err := n.m.filled(n.content)
+		buf, missed, err := n.m.filled(n.content, readerOf(ctx))
 		if err != nil {
 			return nil, 0, n.m.fail("open", n.source(), err)
 		}
@@ -171,11 +171,11 @@ func (n *sampleNode) attributes() []attribute {
 }
 
 // filled returns the pinned buffer of a content, and whether it had to be filled
-// for that.
-func (m *mount) filled(c content) (buf *buffer, missed bool, err error) {
+// for that, for a reader.
+func (m *mount) filled(c content, reader uint64) (buf *buffer, missed bool, err error) {
 	buf, err = m.cache.Get(c.key(), c.size, func(dst []byte) error {
 		missed = true
-		if err := m.fill(c, dst, false); err != nil {
+		if err := m.fill(c, dst, asked{by: reader}); err != nil {
 			return fmt.Errorf("decoding: %w", err)
 		}
 		return nil

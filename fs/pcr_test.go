@@ -81,7 +81,10 @@ func recordMount(t *testing.T, bare bool) *mount {
 	}
 	opt := Options{View: DefaultView, Logger: slog.New(slog.DiscardHandler), TableDir: dataset.NoTables, ReadAhead: -1}
 	setDefaults(&opt)
-	m := newMount(opt, store)
+	m, err := newMount(opt, store)
+	if err != nil {
+		t.Fatal(err)
+	}
 	t.Cleanup(func() {
 		m.decoder.Close()
 		store.Close()
@@ -222,7 +225,7 @@ func checkContent(t *testing.T, m *mount, image string, v View, want []byte) {
 		t.Fatalf("%s in view %v: %v", image, v, err)
 	}
 	got := make([]byte, c.size)
-	if err := m.fill(c, got, false); err != nil {
+	if err := m.fill(c, got, asked{}); err != nil {
 		t.Errorf("%s in view %v: %v", image, v, err)
 	} else if !bytes.Equal(got, want) {
 		t.Errorf("%s in view %v: %d bytes, want %d, or others", image, v, len(got), len(want))

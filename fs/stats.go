@@ -35,7 +35,8 @@ type Stats struct {
 	Helpers          uint64            `json:"decode_helpers"`    // processors that helped with a large image
 	Tolerated        uint64            `json:"tolerated_jpegs"`   // decoded in spite of warnings
 	Requests         map[string]uint64 `json:"requests"`
-	Backend          string            `json:"backend"`
+	Backend          string            `json:"backend"` // what decodes now: cuda, or of the CPU avx2 or go
+	Device           DeviceStats       `json:"device"`
 	Medium           string            `json:"medium"`      // where buffers live: tmpfs, memfd or memory
 	Passthrough      any               `json:"passthrough"` // true, or why not
 	RegisterFailures uint64            `json:"register_failures"`
@@ -70,6 +71,7 @@ func (m *mount) stats() Stats {
 		Tolerated:        d.Tolerated,
 		Requests:         m.layer.requestCounts(),
 		Backend:          d.Backend,
+		Device:           deviceStats(d.Device),
 		Medium:           m.medium,
 		Passthrough:      m.passthrough,
 		RegisterFailures: c.RegisterFailures,
@@ -102,6 +104,8 @@ func (m *mount) configText() string {
 		"mountpoint":             m.opt.Mountpoint,
 		"view":                   m.opt.View.String(),
 		"cache_bytes":            m.cacheStats().Budget,
+		"backend":                m.opt.Backend.String(),
+		"device":                 m.opt.Device,
 		"read_ahead":             max(m.opt.ReadAhead, 0),
 		"allow_other":            m.opt.AllowOther,
 		"entry_timeout_s":        m.opt.EntryTimeout.Seconds(),

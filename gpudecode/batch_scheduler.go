@@ -110,7 +110,10 @@ func (s *scheduler) plan(j *deviceJob, r *Request) (ok bool) {
 			ok = false
 		}
 	}()
-	return j.setPlan(r, s.limits)
+	if ok = j.setPlan(r, s.limits); !ok && j.isRaw() {
+		s.counters.noKernel.Add(1)
+	}
+	return ok
 }
 
 // outcome takes what came out of a job.

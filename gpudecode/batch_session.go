@@ -1,6 +1,7 @@
 package gpudecode
 
 import (
+	"context"
 	"errors"
 	"sync"
 
@@ -91,7 +92,7 @@ func (s *scheduler) startUp() {
 	} else {
 		s.sleep(err)
 	}
-	s.logger.Info("images are decoded on the CPU: no device can be used", "reason", err)
+	s.logger.Log(context.Background(), levelWithout(err), "images are decoded on the CPU: no device can be used", "reason", err)
 }
 
 // give gives a device back.

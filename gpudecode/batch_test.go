@@ -459,7 +459,7 @@ func TestNotForDevice(t *testing.T) {
 	if err := d.Decode(t.Context(), short); !errors.Is(err, l3.ErrDestination) {
 		t.Errorf("a buffer that is too short: %v", err)
 	}
-	if v := d.Stats().Device; v.NoKernel != 1 || v.TooLarge != 1 || v.BatchImages != 0 || len(f.seen()) != 0 {
+	if v := d.Stats().Device; v.NoKernel != 2 || v.TooLarge != 1 || v.BatchImages != 0 || len(f.seen()) != 0 {
 		t.Errorf("counters: %+v", v)
 	}
 }

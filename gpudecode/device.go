@@ -92,6 +92,12 @@ func (j *deviceJob) setPlan(r *Request, limits l3.Limits) bool {
 	return true
 }
 
+// isRaw reports whether a request that has no plan is for samples that are only to
+// be copied.
+func (j *deviceJob) isRaw() bool {
+	return j.plan.Info.Coding == l3.Raw && j.plan.Info.Shape.Pixels() > 0
+}
+
 // clear forgets all but the memory.
 func (j *deviceJob) clear() {
 	j.request, j.samples, j.refusal, j.failed, j.batch = nil, nil, 0, false, nil

@@ -6,6 +6,8 @@ import (
 	"log/slog"
 	"runtime"
 
+	"github.com/ebitengine/purego"
+
 	"prismfs/gpudecode/cuda"
 	"prismfs/gpudecode/kernels"
 	"prismfs/gpudecode/nvml"
@@ -60,6 +62,16 @@ func openCUDA(name string, logger *slog.Logger) (device, error) {
 // driver, or it has no device, or not the one that is asked for.
 func hopeless(err error) bool {
 	return errors.Is(err, cuda.ErrNoLibrary) || errors.Is(err, nvml.ErrNoDevice) || cuda.ErrorCode(err) == cuda.NoDevice
+}
+
+// levelWithout is how much it matters to people that there is no device: little on
+// the many machines that have no driver.
+func levelWithout(err error) slog.Level {
+	var notLoaded purego.Dlerror
+	if errors.Is(err, cuda.ErrNoLibrary) && errors.As(err, &notLoaded) {
+		return slog.LevelDebug
+	}
+	return slog.LevelInfo
 }
 
 // onThread calls f with the device bound.

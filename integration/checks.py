@@ -14,8 +14,8 @@ that hangs can be killed and one that crashes harms nobody. It answers
     {"id": 7, "ok": RESULT}                  or
     {"id": 7, "error": "what was wrong"}
 
-A check is a function named check_NAME, here or in checks_pcr.py; it raises what it
-finds wrong.
+A check is a function named check_NAME, here, in checks_pcr.py or in checks_device.py;
+it raises what it finds wrong.
 """
 
 import ctypes
@@ -45,6 +45,7 @@ from torch.utils.data import DataLoader
 from torchvision.datasets import DatasetFolder, ImageFolder
 from torchvision.transforms.functional import pil_to_tensor
 
+import checks_device
 import checks_pcr
 from reading import expect, expect_errno, files_below, forked, raise_it, read, same, same_pixels, stats
 
@@ -809,7 +810,7 @@ def run_check(request, out):
     answer(out, {"id": request["id"], "pid": os.getpid()})
     try:
         name = "check_" + request["check"]
-        check = globals().get(name) or getattr(checks_pcr, name)
+        check = globals().get(name) or getattr(checks_pcr, name, None) or getattr(checks_device, name)
         result = check(**request["args"])
         answer(out, {"id": request["id"], "ok": result})
     except BaseException as error:

@@ -13,6 +13,7 @@ makes in DIRECTORY
     small/                 a few small ones among larger ones
     replace/               versions of one picture: the same shape, another shape
     fio/                   arrays whose bytes are what fio wrote for its own verification
+    device/MODE/           small arrays of many shapes for each mode of packing
 
 Everything is computed from fixed seeds.
 """
@@ -136,6 +137,35 @@ def save_fio(folder):
         os.remove(raw)
 
 
+def regions(seed, height, width):
+    """A map of labels."""
+    rows, columns = np.mgrid[0:height, 0:width]
+    return (((rows + columns // 3) // 19 + columns // 23 + seed) % 5 * 40).astype(np.uint8)
+
+
+def save_device(folder):
+    """Every depth and number of channels, whole patches and narrow ones, for each mode of packing."""
+    arrays = {mode: {} for mode in ("fast", "dense", "labels", "published")}
+    for channels in (1, 2, 3, 4):
+        for height, width in ((1, 1), (70, 131), (130, 128)):
+            name = f"{channels}-{height}x{width}"
+            picture = photo(40 + channels, height, width, channels)
+            arrays["fast"][name] = arrays["dense"][name] = picture[..., 0] if channels == 1 else picture
+    for channels in (1, 3):
+        picture = deep(50 + channels, 67, 130, channels)
+        arrays["fast"][f"deep-{channels}"] = arrays["dense"][f"deep-{channels}"] = picture[..., 0] if channels == 1 else picture
+    signed = (deep(55, 130, 70)[..., 0].astype(np.int32) - 32768).astype(np.int16)
+    arrays["fast"]["signed"] = arrays["dense"]["signed"] = signed
+    for number, (height, width) in enumerate(((33, 70), (256, 256), (130, 300))):
+        arrays["labels"][str(number)] = regions(number, height, width)
+    for number, (height, width) in enumerate(((64, 64), (128, 192))):
+        arrays["published"][str(number)] = photo(60 + number, height, width)
+    for mode, named in arrays.items():
+        os.makedirs(os.path.join(folder, mode))
+        for name, array in named.items():
+            np.save(os.path.join(folder, mode, name + ".npy"), array)
+
+
 def main():
     if len(sys.argv) != 2:
         sys.exit(__doc__)
@@ -152,6 +182,7 @@ def main():
     save_arrays(os.path.join(root, "small"), [(200, 200)] * 4 + [(600, 700)] * 24)
     save_arrays(os.path.join(root, "replace"), [(300, 400), (300, 400), (310, 390)])
     save_fio(os.path.join(root, "fio"))
+    save_device(os.path.join(root, "device"))
 
 
 if __name__ == "__main__":

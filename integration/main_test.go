@@ -127,10 +127,16 @@ func makeFixtures() (fixtures, error) {
 	if out, err := exec.Command(python(), filepath.Join(testfiles.Root(), "integration", "fixtures.py"), f.root).CombinedOutput(); err != nil {
 		return f, fmt.Errorf("fixtures.py: %w\n%s", err, out)
 	}
+	if err := os.Mkdir(f.path("device-packed"), 0o755); err != nil {
+		return f, err
+	}
 	for _, c := range []struct{ from, to, mode string }{
 		{f.source, f.packed, "dense"}, // in auto some would stay as they are
 		{f.path("bulk"), f.path("bulk-packed"), "fast"}, {f.path("small"), f.path("small-packed"), "fast"},
 		{f.path("replace"), f.path("replace-packed"), "fast"}, {f.path("fio"), f.path("fio-packed"), "fast"},
+		{f.path("device/fast"), f.path("device-packed/fast"), "fast"}, {f.path("device/dense"), f.path("device-packed/dense"), "dense"},
+		{f.path("device/labels"), f.path("device-packed/labels"), "labels"},
+		{f.path("device/published"), f.path("device-packed/published"), "published"},
 	} {
 		if out, err := prismfs("pack", "--to", "l3", "--mode", c.mode, c.from, c.to); err != nil {
 			return f, fmt.Errorf("packing %s: %w\n%s", c.from, err, out)

@@ -13,7 +13,7 @@ type exitStatus int
 // Every exit status of every subcommand.
 const (
 	statusOK       exitStatus = 0 // all was done
-	statusSomeBad  exitStatus = 1 // all was tried, and some files were refused or are bad; the output lists them
+	statusSomeBad  exitStatus = 1 // all was tried, and some files were refused or are bad, or the dataset is not finished; the output says which
 	statusUsage    exitStatus = 2 // the command line is wrong; nothing was done
 	statusFailed   exitStatus = 3 // an input or output error, or a fault in prismfs, ended the work
 	statusBadInput exitStatus = 4 // the source is missing, unreadable or not of the kind the command takes
@@ -28,6 +28,7 @@ const (
 	statusNotMounted    exitStatus = 15 // nothing of prismfs is mounted there
 	statusUnmountBusy   exitStatus = 16 // files of the mount are still open; it was left, or detached as the message says
 	statusMountNoAnswer exitStatus = 17 // the mount was made and did not answer in time
+	statusNoDevice      exitStatus = 18 // --backend cuda, and no GPU can be used
 
 	statusInterrupted exitStatus = 130 // SIGINT or SIGTERM ended the work; what was finished is whole
 )
@@ -63,6 +64,8 @@ func (s exitStatus) String() string {
 		return "unmount busy"
 	case statusMountNoAnswer:
 		return "mount does not answer"
+	case statusNoDevice:
+		return "no GPU"
 	case statusInterrupted:
 		return "interrupted"
 	}

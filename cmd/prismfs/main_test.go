@@ -185,7 +185,7 @@ func TestExitStatusesAreNamed(t *testing.T) {
 	for _, s := range []exitStatus{
 		statusOK, statusSomeBad, statusUsage, statusFailed, statusBadInput, statusBadOutput, statusMountPoint,
 		statusNoFuse, statusNoFusermount, statusNotPermitted, statusMounted, statusNotMounted, statusUnmountBusy,
-		statusMountNoAnswer, statusInterrupted,
+		statusMountNoAnswer, statusNoDevice, statusInterrupted,
 	} {
 		name := s.String()
 		if other, ok := seen[name]; ok || strings.HasPrefix(name, "exit status") {

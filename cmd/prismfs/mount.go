@@ -19,6 +19,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"prismfs/fs"
+	"prismfs/gpudecode"
 	"prismfs/order"
 )
 
@@ -51,6 +52,7 @@ type mountFlags struct {
 	view       string
 	cache      byteSize
 	backend    string
+	device     string
 	allowOther bool
 	nonEmpty   bool
 	foreground bool
@@ -162,7 +164,8 @@ MOUNTPOINT/.prismfs/stats the counters.`,
 	flags := cmd.Flags()
 	flags.StringVar(&f.view, "view", "npy", "form of the files where a path names none: npy, png, ppm, raw, jpg, l3 or orig, with rgb, chw or a fidelity")
 	flags.Var(&f.cache, "cache", "memory for decoded files (default: a quarter of what machine and cgroup have free)")
-	flags.StringVar(&f.backend, "backend", "auto", "what decodes: auto or cpu")
+	flags.StringVar(&f.backend, "backend", "auto", "what decodes: cpu, cuda (an NVIDIA GPU, or the mount is refused), or auto (a GPU where there is one)")
+	flags.StringVar(&f.device, "device", "", "the GPU that decodes: its index, UUID or the UUID of a MIG part (default: the freest)")
 	flags.BoolVar(&f.allowOther, "allow-other", false, "let other users read, as the permissions of the source allow")
 	flags.BoolVar(&f.nonEmpty, "nonempty", false, "mount over a folder that has files")
 	flags.BoolVarP(&f.foreground, "foreground", "f", false, "stay in the foreground; Ctrl-C unmounts")
@@ -189,8 +192,12 @@ func (f *mountFlags) mountOptions(source, mountpoint string) (fs.Options, error)
 	if err != nil {
 		return opt, withStatus(statusUsage, err)
 	}
-	if f.backend != "auto" && f.backend != "cpu" {
-		return opt, usageError("--backend %q is neither auto nor cpu; this version decodes on the CPU", f.backend)
+	backend, err := gpudecode.ParseBackend(f.backend)
+	if err != nil {
+		return opt, usageError("--backend %q is none of auto, cpu, cuda", f.backend)
+	}
+	if f.device != "" && backend == gpudecode.BackendCPU {
+		return opt, usageError("--device %s says which GPU decodes, and --backend cpu that none does", f.device)
 	}
 	if f.jobs < 1 {
 		return opt, usageError("--jobs %d: at least one thread is needed", f.jobs)
@@ -208,6 +215,7 @@ func (f *mountFlags) mountOptions(source, mountpoint string) (fs.Options, error)
 	return fs.Options{
 		Source: source, Mountpoint: mountpoint,
 		View: view, CacheBytes: int64(f.cache), Workers: f.jobs, ReadAhead: int(f.readAhead),
+		Backend: backend, Device: f.device,
 		AllowOther: f.allowOther, NonEmpty: f.nonEmpty, MountOptions: f.kernelOptions(),
 		EntryTimeout: timeout, AttrTimeout: timeout,
 		KeepDuplicates: f.keepDuplicates, TolerateJPEGWarnings: f.tolerate,
@@ -381,9 +389,12 @@ func mountInBackground() error {
 func statusOfMount(err error) exitStatus {
 	var source *fs.SourceError
 	var mount *fs.MountError
+	var device *fs.DeviceError
 	switch {
 	case errors.As(err, &source):
 		return statusBadInput
+	case errors.As(err, &device):
+		return statusNoDevice
 	case errors.As(err, &mount):
 		switch mount.Why() {
 		case fs.ReasonMountpoint:
