@@ -6,10 +6,7 @@ CROP × CROP pixels, as uint8, so that images of all sizes stack to batches.
 """
 
 import io
-import json
-import os
 import statistics
-import sys
 import time
 
 import numpy as np
@@ -17,6 +14,8 @@ import torch
 from PIL import Image
 from torch.utils.data import DataLoader
 from torchvision.datasets import DatasetFolder, ImageFolder
+
+import reader
 
 CROP = 224
 BATCH_IMAGES = 16
@@ -122,26 +121,5 @@ def same_as_source(source, decoded, count):
     return {"differing": wrong}
 
 
-def text(path):
-    with open(path, encoding="utf-8") as file:
-        return {"text": file.read()}
-
-
-MEASUREMENTS = {f.__name__: f for f in (epoch, decoding, differing, same_as_source, text)}
-
-
-def main():
-    torch.set_num_threads(1)
-    answers = os.fdopen(os.dup(1), "w")
-    os.dup2(2, 1)  # what a library prints is no answer
-    for line in sys.stdin:
-        request = json.loads(line)
-        try:
-            answer = MEASUREMENTS[request.pop("measure")](**request)
-        except Exception as error:  # the one who asked decides; this process goes on
-            answer = {"error": f"{type(error).__name__}: {error}"}
-        print(json.dumps(answer), file=answers, flush=True)
-
-
 if __name__ == "__main__":
-    main()
+    reader.serve((epoch, decoding, differing, same_as_source, reader.text))

@@ -138,21 +138,20 @@ def text(path):
         return {"text": file.read()}
 
 
-MEASUREMENTS = {f.__name__: f for f in (sequential, mapped, opens, stats, loads, epoch, differing, text)}
-
-
-def main():
+def serve(functions):
+    """Answers requests on standard input by calling the function that each names."""
+    measurements = {f.__name__: f for f in functions}
     torch.set_num_threads(1)
     answers = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)  # what a library prints is no answer
     for line in sys.stdin:
         request = json.loads(line)
         try:
-            answer = MEASUREMENTS[request.pop("measure")](**request)
+            answer = measurements[request.pop("measure")](**request)
         except Exception as error:  # the one who asked decides; this process goes on
             answer = {"error": f"{type(error).__name__}: {error}"}
         print(json.dumps(answer), file=answers, flush=True)
 
 
 if __name__ == "__main__":
-    main()
+    serve((sequential, mapped, opens, stats, loads, epoch, differing, text))

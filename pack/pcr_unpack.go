@@ -3,7 +3,6 @@ package pack
 import (
 	"bytes"
 	"context"
-	"errors"
 	"fmt"
 	"io/fs"
 	"path"
@@ -126,20 +125,17 @@ func unpackedJPEGName(s *dataset.Sample) string {
 // write makes the file, with the times and permissions of the record.
 func (u *pcrUnpacker) write(dir, out string, info fs.FileInfo) (outcome, error) {
 	done := outcome{fate: converted, format: "pcr", in: int64(len(u.data) - len(eoi)), out: int64(len(u.data))}
-	there, err := u.target.root.Lstat(out)
+	there, refused, err := u.target.inTheWay(out, u.force, func(there fs.FileInfo) bool { return u.holds(out, there) })
 	switch {
-	case errors.Is(err, fs.ErrNotExist):
-	case err != nil && costsOnlyItself(err):
-		return refusal(fmt.Sprintf("the destination cannot hold the name %s: %s", Printable(out), reasonOf(err))), nil
 	case err != nil:
-		return outcome{}, fmt.Errorf("looking for %s in the destination: %w", Printable(out), err)
-	case u.holds(out, there):
+		return outcome{}, err
+	case refused != "":
+		return refusal(refused), nil
+	case there.same:
 		done.already = true
 		return done, u.target.root.Chtimes(out, time.Time{}, info.ModTime())
-	case !u.force || !there.Mode().IsRegular():
-		return refusal(fmt.Sprintf("%s exists and holds something else: remove it, choose another destination, or replace such files by --force", Printable(out))), nil
 	}
-	return writeOutput(u.target, dir, out, u.data, info, there != nil, done)
+	return writeOutput(u.target, dir, out, u.data, info, there.info != nil, done)
 }
 
 // holds tells whether a file is the very image.

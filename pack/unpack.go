@@ -182,18 +182,15 @@ func (u *unpacker) convert(ctx context.Context, t task) (outcome, error) {
 func (u *unpacker) write(t task, info fs.FileInfo, head l3.Info, img raster.Image) (outcome, error) {
 	out := t.output(UnpackedName(t.name, head))
 	done := outcome{fate: converted, format: "l3", in: info.Size()}
-	there, err := u.target.root.Lstat(out)
+	there, refused, err := u.target.inTheWay(out, u.force, func(there fs.FileInfo) bool { return u.holds(out, there, img) })
 	switch {
-	case errors.Is(err, fs.ErrNotExist):
-	case err != nil && costsOnlyItself(err):
-		return refusal(fmt.Sprintf("the destination cannot hold the name %s: %s", Printable(out), reasonOf(err))), nil
 	case err != nil:
-		return outcome{}, fmt.Errorf("looking for %s in the destination: %w", Printable(out), err)
-	case u.holds(out, there, img):
-		done.already, done.out = true, there.Size()
+		return outcome{}, err
+	case refused != "":
+		return refusal(refused), nil
+	case there.same:
+		done.already, done.out = true, there.info.Size()
 		return done, u.target.root.Chtimes(out, time.Time{}, info.ModTime())
-	case !u.force || !there.Mode().IsRegular():
-		return refusal(fmt.Sprintf("%s exists and holds something else: remove it, choose another destination, or replace such files by --force", Printable(out))), nil
 	}
 	data, err := encodeImage(img, head)
 	if err == nil {
@@ -203,7 +200,32 @@ func (u *unpacker) write(t task, info fs.FileInfo, head l3.Info, img raster.Imag
 		return refusal("a fault in prismfs, please report it with the file: " + err.Error()), nil
 	}
 	done.out = int64(len(data))
-	return writeOutput(u.target, t.dir, out, data, info, there != nil, done)
+	return writeOutput(u.target, t.dir, out, data, info, there.info != nil, done)
+}
+
+// occupant is what has the name of an output.
+type occupant struct {
+	info fs.FileInfo // nil where nothing has
+	same bool        // it is the very image
+}
+
+// inTheWay looks what has the name of an image that is unpacked, and says why it
+// cannot be made where something else has, which is not to be replaced.
+func (t *target) inTheWay(out string, force bool, holds func(fs.FileInfo) bool) (there occupant, refused string, err error) {
+	info, err := t.root.Lstat(out)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return occupant{}, "", nil
+	case err != nil && costsOnlyItself(err):
+		return occupant{}, fmt.Sprintf("the destination cannot hold the name %s: %s", Printable(out), reasonOf(err)), nil
+	case err != nil:
+		return occupant{}, "", fmt.Errorf("looking for %s in the destination: %w", Printable(out), err)
+	case holds(info):
+		return occupant{info, true}, "", nil
+	case !force || !info.Mode().IsRegular():
+		return occupant{}, fmt.Sprintf("%s exists and holds something else: remove it, choose another destination, or replace such files by --force", Printable(out)), nil
+	}
+	return occupant{info, false}, "", nil
 }
 
 // holds tells whether an existing file is an image of the same pixels.
