@@ -34,25 +34,26 @@ type recordLoad struct {
 }
 
 // build reads the index and the metadata of all records, and makes tree and
-// table out of them.
-func (f *pcrFolder) build(ctx context.Context, tablePath string, files *folderFiles) error {
+// table out of them. It returns f, or the folder out of a table that somebody else
+// has made meanwhile: who is at it already writes to that one.
+func (f *pcrFolder) build(ctx context.Context, tablePath string, files *folderFiles) (*pcrFolder, error) {
 	f.notes = folderNotes{}
 	index, err := f.indexEntries(ctx, files)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	w := f.newTableFile(tablePath)
 	defer w.discard()
 	loads, err := f.readRecords(ctx, files, index, w)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	f.classes = nil
 	if err := f.findUnlisted(ctx, files, loads); err != nil {
-		return err
+		return nil, err
 	}
 	if err := number(loads); err != nil {
-		return err
+		return nil, err
 	}
 	f.table = w.begin(f)
 	for _, l := range loads {
@@ -65,25 +66,30 @@ func (f *pcrFolder) build(ctx context.Context, tablePath string, files *folderFi
 	t := newTree(f.records)
 	hidden := 0
 	if hidden, err = f.repeatedImages(ctx, loads); err != nil {
-		return err
+		return nil, err
 	}
 	f.notes.RepeatedImages = hidden
 	if f.d.keepDuplicates {
 		hidden = 0
 	}
-	f.notes.RefusedImages = t.fill(loads, hidden)
+	f.notes.RefusedImages = t.fill(loads, hidden, len(f.notes.Missing)+len(f.notes.Bad) > 0)
 	f.tree = t
 	if f.unread {
 		// The table would keep for ever what a second look would put right.
 		w.discard()
 		f.table.path = ""
 	}
+	unlock := lockTables(tablePath)
+	defer unlock()
+	if other := f.madeMeanwhile(tablePath, files); other != nil {
+		return other, nil
+	}
 	if err := w.finish(f); err != nil {
 		f.table.path = ""
 		f.d.log.Warn("no table is kept", "table", tablePath, "error", err)
 	}
 	f.tell()
-	return nil
+	return f, nil
 }
 
 // takeBlock keeps columns that are known from the beginning, in memory.
@@ -272,8 +278,8 @@ func newTree(records []*record) *tree {
 
 // fill makes the arrays of a tree. The first hidden images of the last record,
 // and those with negative labels, are not shown; it returns the number of the
-// latter.
-func (t *tree) fill(loads []*recordLoad, hidden int) (refused int) {
+// latter. lost says that images of other records may be missing.
+func (t *tree) fill(loads []*recordLoad, hidden int, lost bool) (refused int) {
 	total, named, nameBytes := 0, false, 0
 	for _, l := range loads {
 		total += len(l.labels)
@@ -312,7 +318,7 @@ func (t *tree) fill(loads []*recordLoad, hidden int) (refused int) {
 			}
 		}
 	}
-	t.makeClasses(loads, counts)
+	t.makeClasses(loads, counts, lost)
 	t.order = make(u32s, 4*shown)
 	next := make([]uint32, len(t.classes))
 	for _, l := range loads {
@@ -339,8 +345,9 @@ func (t *tree) fill(loads []*recordLoad, hidden int) (refused int) {
 // makeClasses makes the class folders of the labels that occur, and of those
 // that any record has a name for: they are there even if all of their images are
 // lost, since who numbers the folders would take the next ones for them. The name
-// that a record, in order, tells first is the one of a class.
-func (t *tree) makeClasses(loads []*recordLoad, counts map[int32]uint32) {
+// that a record, in order, tells first is the one of a class. Where no record has
+// names and some are lost, there is a folder for every label below the largest.
+func (t *tree) makeClasses(loads []*recordLoad, counts map[int32]uint32, lost bool) {
 	names := map[int32]string{}
 	var before []pcr.Class
 	for _, l := range loads {
@@ -357,6 +364,11 @@ func (t *tree) makeClasses(loads []*recordLoad, counts map[int32]uint32) {
 	labels := maps.Clone(counts)
 	for label := range names {
 		labels[label] += 0
+	}
+	if largest := largestLabel(counts); lost && len(names) == 0 && largest < maxFilledLabels {
+		for label := range largest {
+			labels[label] += 0
+		}
 	}
 	var start uint32
 	for _, label := range slices.Sorted(maps.Keys(labels)) {
@@ -385,6 +397,18 @@ func (t *tree) makeClasses(loads []*recordLoad, counts map[int32]uint32) {
 		taken[c.Folder] = true
 	}
 	t.indexClasses()
+}
+
+// maxFilledLabels bounds the empty folders that stand for labels whose images may
+// be lost: labels beyond are no numbers of classes.
+const maxFilledLabels = 1 << 16
+
+func largestLabel(counts map[int32]uint32) int32 {
+	var largest int32
+	for label := range counts {
+		largest = max(largest, label)
+	}
+	return largest
 }
 
 // setDigits finds out how wide the names of labels are.

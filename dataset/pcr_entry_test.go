@@ -11,11 +11,13 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	"google.golang.org/protobuf/encoding/protowire"
 
+	"prismfs/internal/sqlite"
 	"prismfs/pcr"
 )
 
@@ -483,5 +485,74 @@ func TestOriginalNames(t *testing.T) {
 				t.Errorf("%q: %q, %v", none, found, err)
 			}
 		}
+	}
+}
+
+// TestLostRecordWithoutNames: folders are labels; where a record is lost, every
+// label has one, so that the place of a folder stays its label.
+func TestLostRecordWithoutNames(t *testing.T) {
+	dir := t.TempDir()
+	m := &maker{dir: dir, info: pcr.RecordInfo{Bare: true}}
+	m.add(t, "PCR_0.pcr", picture(0, 1), picture(1, 2))
+	m.add(t, "PCR_1.pcr", picture(4, 3))
+	m.finish(t)
+	d, _ := openPCR(t, dir, Options{})
+	if got := slices.Sorted(maps.Keys(listed(t, d, ""))); !slices.Equal(got, []string{"0", "1", "4"}) {
+		t.Errorf("whole: %q", got)
+	}
+	must(t, os.Remove(dir+"/PCR_0.pcr"))
+	d, _ = openPCR(t, dir, Options{})
+	if got := slices.Sorted(maps.Keys(listed(t, d, ""))); !slices.Equal(got, []string{"0", "1", "2", "3", "4"}) {
+		t.Errorf("with a record lost: %q", got)
+	}
+	if got := listed(t, d, "4"); len(got) != 1 {
+		t.Errorf("in the last folder: %q", got)
+	}
+}
+
+// TestUnsettledIndex: an SQLite index that has a log or a journal beside it does
+// not tell all; the records are asked instead.
+func TestUnsettledIndex(t *testing.T) {
+	for _, suffix := range []string{"-wal", "-journal"} {
+		dir := t.TempDir()
+		m := &maker{dir: dir, info: pcr.RecordInfo{Bare: true}}
+		m.add(t, "PCR_0.pcr", picture(0, 1))
+		m.add(t, "PCR_1.pcr", picture(1, 2))
+		index, err := sqlite.Make(`CREATE TABLE "unnamed" (key TEXT PRIMARY KEY, value BLOB)`)
+		must(t, err)
+		must(t, os.WriteFile(dir+"/"+pcr.IndexNameSQLite, index, 0o600))
+		must(t, os.WriteFile(dir+"/"+pcr.IndexNameSQLite+suffix, []byte("not yet in it"), 0o600))
+		d, _ := openPCR(t, dir, Options{})
+		s := summary(t, d, "")
+		if s.Images != 2 || len(s.Bad) != 1 || !strings.Contains(s.Bad[0].Reason, suffix) {
+			t.Errorf("%s: %+v", suffix, s)
+		}
+	}
+}
+
+// TestTableMadeMeanwhile: of two processes that look into a folder for the first
+// time, the second one uses the table of the first and writes to it.
+func TestTableMadeMeanwhile(t *testing.T) {
+	dir, tables := t.TempDir(), t.TempDir()
+	bareFolder(t, dir, 2, 10, 2)
+	path, last := "0/PCR_0-00000.pcr", ""
+	first, store := openPCR(t, dir, Options{TableDir: tables})
+	second, _ := openPCR(t, dir, Options{TableDir: tables})
+	var made atomic.Bool
+	store.onOpen = func(name string) error {
+		if strings.HasSuffix(name, "PCR_1.pcr") && !made.Swap(true) { // while it reads metadata
+			last = samplePaths(t, second, "")[19]
+			readAt(t, second, last, 0)
+		}
+		return nil
+	}
+	readAt(t, first, path, 0)
+	if !made.Load() {
+		t.Fatal("the second one never came")
+	}
+	third, _ := openPCR(t, dir, Options{TableDir: tables})
+	readAt(t, third, last, 0)
+	if n := third.Stats().StoreBytesIndex; n != 0 {
+		t.Errorf("%d bytes were read to find what the others knew", n)
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"io"
 	"slices"
@@ -142,7 +143,22 @@ func (d *Dataset) loadFolder(ctx context.Context, path, index string, indexInfo 
 			d.log.Warn("a table is of no use, another one takes its place", "table", tablePath, "error", err)
 		}
 	}
-	return f, f.build(ctx, tablePath, files)
+	return f.build(ctx, tablePath, files)
+}
+
+// madeMeanwhile returns the folder out of its table, if there is one now, which
+// there was not when f was begun.
+func (f *pcrFolder) madeMeanwhile(tablePath string, files *folderFiles) *pcrFolder {
+	if f.unread {
+		return nil
+	}
+	other := &pcrFolder{d: f.d, path: f.path, index: f.index, print: f.print, loaded: f.loaded}
+	other.real.Store(&files.real)
+	if other.openTable(tablePath, files) != nil {
+		return nil
+	}
+	other.tell()
+	return other
 }
 
 // sameIDs reports whether the records of a folder are the very files.
@@ -267,9 +283,27 @@ func (f *pcrFolder) readIndex(ctx context.Context) (*pcr.Index, error) {
 		return nil, err
 	}
 	if f.index == pcr.IndexNameSQLite {
+		if err := f.checkSettled(ctx); err != nil {
+			return nil, err
+		}
 		return pcr.ParseIndexSQLite(data)
 	}
 	return pcr.ParseIndexPB(data)
+}
+
+// errUnsettled says that SQLite has not put everything into the file of an index.
+var errUnsettled = errors.New("SQLite has not put everything into it: open it once with sqlite3, and close it")
+
+// checkSettled looks for what SQLite keeps beside a file while it is written to, or
+// after its writer was killed: a log, or a journal by which the file is undone.
+func (f *pcrFolder) checkSettled(ctx context.Context) error {
+	for _, suffix := range []string{"-wal", "-journal"} {
+		name := f.index + suffix
+		if info, err := f.d.store.Stat(ctx, join(f.path, name)); err == nil && info.Size > 0 {
+			return fmt.Errorf("%w: %s has %d bytes", errUnsettled, name, info.Size)
+		}
+	}
+	return nil
 }
 
 // folderIndex is what an index says of the records of a folder. The zero value

@@ -251,6 +251,18 @@ func (w *tableFile) finish(f *pcrFolder) error {
 	return nil
 }
 
+// lockTables keeps other processes from giving a table its name until the
+// function that it returns is called. Without a folder that can be locked a table
+// may be replaced by one that knows less.
+func lockTables(path string) (unlock func()) {
+	dir, err := os.Open(filepath.Dir(path))
+	if path == "" || err != nil {
+		return func() {}
+	}
+	_ = unix.Flock(int(dir.Fd()), unix.LOCK_EX)
+	return func() { dir.Close() }
+}
+
 func tableHeader(print fingerprint, size, treeAt, headAt int64, sum uint32) []byte {
 	h := make([]byte, 0, tableHeaderUsed)
 	h = append(h, tableMagic...)

@@ -124,7 +124,7 @@ func (p *pcrPacker) earlier(ctx context.Context, name string, start int) (earlie
 	if r.meta.Extension.SourceHash != p.plan.sourceHash(p.plan.sources[start:there.end], stamps, p.opt) {
 		return earlierRecord{}, nil
 	}
-	if p.target.unclean && r.checksums() != nil {
+	if r.checksums() != nil {
 		return earlierRecord{}, nil
 	}
 	there.keep, err = p.complete(ctx, there, len(r.meta.Labels))

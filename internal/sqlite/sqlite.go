@@ -2,8 +2,8 @@
 // library.
 //
 // Files may be hostile: nothing that they bring along is run (no views, no
-// triggers, no functions that are not safe), what is damaged is an error, and a
-// file is never written to. The package knows nothing of what tables hold.
+// triggers, no functions that are not safe), what is damaged is an error, and so
+// are values of more than 64 MiB, and a file is never written to. The package knows nothing of what tables hold.
 package sqlite
 
 /*
@@ -12,6 +12,9 @@ package sqlite
 #include <string.h>
 
 #include <sqlite3.h>
+
+// A value that is longer, or a row of such, is an error.
+enum { MAX_VALUE = 64 << 20 };
 
 // open_memory opens a database in memory, which is a copy of n bytes of a file or,
 // without any, empty.
@@ -24,6 +27,7 @@ static int open_memory(sqlite3 **db, const void *file, size_t n)
 	sqlite3_db_config(*db, SQLITE_DBCONFIG_TRUSTED_SCHEMA, 0, NULL);
 	sqlite3_db_config(*db, SQLITE_DBCONFIG_ENABLE_TRIGGER, 0, NULL);
 	sqlite3_db_config(*db, SQLITE_DBCONFIG_ENABLE_VIEW, 0, NULL);
+	sqlite3_limit(*db, SQLITE_LIMIT_LENGTH, MAX_VALUE);
 	unsigned char *copy = sqlite3_malloc64(n);
 	if (copy == NULL)
 		return SQLITE_NOMEM;

@@ -78,3 +78,11 @@ func TestDamaged(t *testing.T) {
 		}
 	}
 }
+
+// TestLongValues: a value beyond the limit is not taken into memory.
+func TestLongValues(t *testing.T) {
+	db := file(t, "CREATE TABLE x (a, b)", "INSERT INTO x VALUES ('short', zeroblob(100)), ('long', zeroblob(70000000))")
+	if rows, err := all(t, db, "SELECT a, b FROM x"); !errors.Is(err, ErrSQLite) || len(rows) != 1 {
+		t.Errorf("%d rows, %v", len(rows), err)
+	}
+}
