@@ -88,8 +88,11 @@ func (s *scheduler) decode(ctx context.Context, r *Request) (decoded, refused bo
 		j.clear()
 		s.jobs.Put(j)
 	}()
-	if !s.plan(j, r) || !s.admit(j) {
+	if !s.plan(j, r) {
 		return false, false, nil
+	}
+	if admitted, err := s.admit(j); !admitted {
+		return false, false, err
 	}
 	select {
 	case <-j.done:
@@ -159,23 +162,28 @@ func (s *scheduler) spare() bool {
 	return s.session != nil && s.waiting.len == 0 && s.ahead.len < aheadMost && (s.always || s.costs.skipped == 0)
 }
 
-// admit puts a job into the queue, or returns false if it is for the CPU.
-func (s *scheduler) admit(j *deviceJob) bool {
+// admit puts a job into the queue, or returns false if it is for the CPU. What
+// would be decoded ahead, on a device that must do everything and has something
+// better to do, is ErrBusy.
+func (s *scheduler) admit(j *deviceJob) (bool, error) {
 	placeIdle, cpuWaiting := s.free() // which has another lock
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	coding := j.plan.Info.Coding
 	switch {
 	case s.session == nil || s.closed:
-		return false
+		return false, nil
 	case !s.session.device.takes(coding):
 		s.counters.noKernel.Add(1)
-		return false
+		return false, nil
 	case !j.size.fits(s.session.device.most()):
 		s.counters.tooLarge.Add(1)
-		return false
+		return false, nil
 	case j.request.Ahead && (s.waiting.len > 0 || s.ahead.len >= aheadMost):
-		return false
+		if s.always {
+			return false, ErrBusy
+		}
+		return false, nil
 	}
 	bytes, key := int64(len(j.request.Pix)), keyOf(coding, j.request)
 	if !s.always {
@@ -184,7 +192,7 @@ func (s *scheduler) admit(j *deviceJob) bool {
 		s.costs.chosen(key, first)
 		if !first {
 			s.counters.onCPU.Add(1)
-			return false
+			return false, nil
 		}
 	}
 	s.waitingBytes += bytes
@@ -195,7 +203,7 @@ func (s *scheduler) admit(j *deviceJob) bool {
 		s.waiting.push(j)
 	}
 	s.wake.Signal()
-	return true
+	return true, nil
 }
 
 // keyOf is the kind of work that a request would be for the CPU.

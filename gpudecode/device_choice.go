@@ -19,6 +19,25 @@ const partPrefix = "MIG-"
 // those that are divided it shows one part alone.
 const visibleVariable = "CUDA_VISIBLE_DEVICES"
 
+// FindDevice returns the device that Open would take for Options.Device, and why it
+// would take none. It takes none into use.
+func FindDevice(name string, logger *slog.Logger) (cuda.DeviceInfo, error) {
+	lib, ordinal, err := chooseDevice(name, logger)
+	if err != nil {
+		return cuda.DeviceInfo{}, fmt.Errorf("%w: %w", ErrNoDevice, err)
+	}
+	visible, err := lib.Devices()
+	if err != nil {
+		return cuda.DeviceInfo{}, fmt.Errorf("%w: %w", ErrNoDevice, err)
+	}
+	for _, d := range visible {
+		if d.Ordinal == ordinal {
+			return d, nil
+		}
+	}
+	return cuda.DeviceInfo{}, fmt.Errorf("%w: device %d is gone", ErrNoDevice, ordinal)
+}
+
 // chooseDevice loads the driver and returns the number that it gives to the device
 // that is asked for. NVML knows the devices better, where it is there.
 func chooseDevice(name string, logger *slog.Logger) (*cuda.Library, int, error) {

@@ -86,8 +86,9 @@ func TestDevice(t *testing.T) {
 	if s.Backend != "cuda" || d.State != "up" || s.Errors != 0 || d.Losses+d.FailedBatches+d.Disagreed != 0 {
 		t.Errorf("statistics: %+v", s)
 	}
-	// Images that are stored raw, of one pixel here, are for the CPU to copy.
-	if d.Images+others != s.Decoded || d.Images < s.Decoded/2 || d.Fallbacks["no_kernel"] == 0 || others != d.Fallbacks["no_kernel"] {
+	// Images that are stored raw, of one pixel here, are for the CPU to copy. One that
+	// the CPU has no time for before it is asked for is counted twice.
+	if d.Images+others < s.Decoded || d.Images > s.Decoded || d.Images < s.Decoded/2 || d.Fallbacks["no_kernel"] == 0 || others != d.Fallbacks["no_kernel"] {
 		t.Errorf("%d images decoded, %d of them on the device; fallbacks %v", s.Decoded, d.Images, d.Fallbacks)
 	}
 	if d.LargestBatch < 2 || d.Batches >= d.Images {

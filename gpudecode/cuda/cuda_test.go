@@ -211,6 +211,9 @@ func TestLoad(t *testing.T) {
 	}
 	d := openDriver(t)
 	d.set(t, "cuInit:1=100")
+	if l, err := LoadOnly(); err != nil || l.Path() != os.Getenv(LibraryVariable) {
+		t.Errorf("loading without a start: error %v", err)
+	}
 	if _, err := Load(); ErrorCode(err) != NoDevice {
 		t.Errorf("no device: %v", err)
 	}

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"runtime"
 	"sync"
 	"unsafe"
 
@@ -95,6 +96,18 @@ var (
 // Load loads the driver's library and starts the driver. An error says what is
 // missing; the next call tries again.
 func Load() (*Library, error) {
+	l, err := LoadOnly()
+	if err != nil {
+		return nil, err
+	}
+	loadMu.Lock()
+	defer loadMu.Unlock()
+	return l, l.start()
+}
+
+// LoadOnly loads the driver's library and does not start the driver, which makes
+// device nodes if root does it. Nothing but Path may be called of what it returns.
+func LoadOnly() (*Library, error) {
 	path := os.Getenv(LibraryVariable)
 	if path == "" {
 		path = defaultLibrary
@@ -109,11 +122,14 @@ func Load() (*Library, error) {
 		}
 		loaded[path] = l
 	}
-	return l, l.start()
+	return l, nil
 }
 
 // open loads the library and looks its entry points up.
 func open(path string) (*Library, error) {
+	// The text of an error is kept for each thread.
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
 	handle, err := purego.Dlopen(path, purego.RTLD_NOW|purego.RTLD_LOCAL)
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrNoLibrary, err)

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"runtime"
 	"sync"
 
 	api "github.com/NVIDIA/go-nvml/pkg/nvml"
@@ -38,10 +39,32 @@ var demanded = []string{"nvmlInit_v2", "nvmlShutdown", "nvmlErrorString"}
 
 // Open loads the library and starts it. Close ends it.
 func Open() (*Library, error) {
+	l, err := load()
+	if err != nil {
+		return nil, err
+	}
+	if r := l.api.Init(); r != api.SUCCESS {
+		return nil, failure("nvmlInit", r)
+	}
+	return l, nil
+}
+
+// Loadable tells whether the library is there, without starting it: that makes
+// device nodes if root does it.
+func Loadable() error {
+	_, err := load()
+	return err
+}
+
+// load loads the library and looks at it.
+func load() (*Library, error) {
 	path := os.Getenv(LibraryVariable)
 	if path == "" {
 		path = defaultLibrary
 	}
+	// The text of an error is kept for each thread.
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
 	handle, err := purego.Dlopen(path, purego.RTLD_LAZY|purego.RTLD_GLOBAL)
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrNoLibrary, err)
@@ -51,9 +74,6 @@ func Open() (*Library, error) {
 		if !l.has(name) {
 			return nil, fmt.Errorf("%w: %s has no %s", ErrNoLibrary, path, name)
 		}
-	}
-	if r := l.api.Init(); r != api.SUCCESS {
-		return nil, failure("nvmlInit", r)
 	}
 	return l, nil
 }

@@ -59,11 +59,14 @@ func TestDevicesAndStatus(t *testing.T) {
 			t.Errorf("device %d: %+v", i, d)
 		}
 	}
+	if n := l.MemoryTotal(all[1]); n != 256<<20 {
+		t.Errorf("it has %d bytes of memory", n)
+	}
 	if err := l.Watch(all[1]); err != nil {
 		t.Error(err)
 	}
 	s := l.Status(all[1])
-	if s.MemoryTotal != 256<<20 || s.MemoryFree != 200<<20 || s.Busy < 0 || s.MemoryBusy < 0 || s.Temperature < 0 || s.PCIeSent < 0 || s.PCIeGot < 0 {
+	if s.Name != all[1].Name || s.MemoryTotal != 256<<20 || s.MemoryFree != 200<<20 || s.MemoryUsed < 0 || s.Busy < 0 || s.MemoryBusy < 0 || s.Temperature < 0 || s.PCIeSent < 0 || s.PCIeGot < 0 {
 		t.Errorf("%+v", s)
 	}
 	if len(s.Missing) != 0 {
@@ -122,7 +125,13 @@ func TestOpenFails(t *testing.T) {
 	if _, err := Open(); err == nil || !strings.Contains(err.Error(), "nvmlInit") || errors.Is(err, ErrNoLibrary) {
 		t.Errorf("a driver that is not loaded: %v", err)
 	}
+	if err := Loadable(); err != nil {
+		t.Errorf("a library whose driver is not loaded: %v", err)
+	}
 	t.Setenv(LibraryVariable, filepath.Join(t.TempDir(), "libnvidia-ml.so.1"))
+	if err := Loadable(); !errors.Is(err, ErrNoLibrary) {
+		t.Errorf("no library: %v", err)
+	}
 	if _, err := Open(); !errors.Is(err, ErrNoLibrary) {
 		t.Errorf("no library: %v", err)
 	}

@@ -8,18 +8,28 @@ import (
 
 // A Status is how a device fares. What is not known is −1, and Missing says why.
 type Status struct {
-	MemoryTotal int64 `json:"memory_total_bytes"`
-	MemoryFree  int64 `json:"memory_free_bytes"`
-	Busy        int   `json:"busy_percent"`        // of the last second or less: time in which a kernel ran
-	MemoryBusy  int   `json:"memory_busy_percent"` // the same for reading or writing of its memory
-	Temperature int   `json:"temperature_celsius"`
-	PCIeSent    int64 `json:"pcie_sent_bytes_per_s"`     // by the device
-	PCIeGot     int64 `json:"pcie_received_bytes_per_s"` // by the device
+	Name        string `json:"name"` // empty if the driver does not say
+	MemoryTotal int64  `json:"memory_total_bytes"`
+	MemoryFree  int64  `json:"memory_free_bytes"`
+	MemoryUsed  int64  `json:"memory_used_bytes"`   // by all programs
+	Busy        int    `json:"busy_percent"`        // of the last second or less: time in which a kernel ran
+	MemoryBusy  int    `json:"memory_busy_percent"` // the same for reading or writing of its memory
+	Temperature int    `json:"temperature_celsius"`
+	PCIeSent    int64  `json:"pcie_sent_bytes_per_s"`     // by the device
+	PCIeGot     int64  `json:"pcie_received_bytes_per_s"` // by the device
 
 	Xids    uint64 `json:"xids"`     // critical errors since the library was opened
 	LastXid uint64 `json:"last_xid"` // 0: none
 
 	Missing []string `json:"missing,omitempty"`
+}
+
+// Unknown returns the status of which nothing is known, for these reasons.
+func Unknown(missing ...string) Status {
+	return Status{
+		MemoryTotal: -1, MemoryFree: -1, MemoryUsed: -1, Busy: -1, MemoryBusy: -1, Temperature: -1,
+		PCIeSent: -1, PCIeGot: -1, Missing: missing,
+	}
 }
 
 // xids are the critical errors of a device.
@@ -33,7 +43,8 @@ const pcieUnit = 1000
 func (l *Library) Status(d Device) Status {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	s := Status{MemoryTotal: -1, MemoryFree: -1, Busy: -1, MemoryBusy: -1, Temperature: -1, PCIeSent: -1, PCIeGot: -1}
+	s := Unknown()
+	s.Name = d.Name
 	l.askMemory(d, &s)
 	l.askBusy(d, &s)
 	l.ask(&s, "nvmlDeviceGetTemperature", func() api.Return {
@@ -64,7 +75,7 @@ func (l *Library) askMemory(d Device, s *Status) {
 	l.ask(s, "nvmlDeviceGetMemoryInfo", func() api.Return {
 		v, r := d.handle.GetMemoryInfo()
 		if r == api.SUCCESS {
-			s.MemoryTotal, s.MemoryFree = int64(v.Total), int64(v.Free)
+			s.MemoryTotal, s.MemoryFree, s.MemoryUsed = int64(v.Total), int64(v.Free), int64(v.Used)
 		}
 		return r
 	})
@@ -144,4 +155,14 @@ func (l *Library) readEvents() {
 			x.last = e.EventData
 		}
 	}
+}
+
+// MemoryTotal returns how much memory a device has, −1 if that is not known. Unlike
+// Status it waits for nothing.
+func (l *Library) MemoryTotal(d Device) int64 {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	s := Unknown()
+	l.askMemory(d, &s)
+	return s.MemoryTotal
 }
