@@ -16,10 +16,10 @@ export PYTHON
 # The headers that go-nvml comes with call some of what it binds deprecated.
 export CGO_CFLAGS ?= -O2 -g -Wno-deprecated-declarations
 
-.PHONY: help setup build install demo test bench bench-mount bench-pcr check-gpu lint fuzz clean
+.PHONY: help setup build install demo test bench bench-mount bench-pcr check-gpu check-libcuda lint fuzz clean
 
 help: ## this list
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 setup: ## install what is missing (Debian, as root), or say what to install
 	@scripts/setup
@@ -50,6 +50,9 @@ bench-pcr: setup build ## what a fidelity of PCR costs and gains, from the page 
 check-gpu: build ## the GPU of this machine: whether it decodes as it should, and how fast (status 2: there is none)
 	$(GO) build -trimpath -o bin/checkgpu ./scripts/checkgpu
 	@scripts/check-gpu
+
+check-libcuda: build ## what is said on a machine with NVIDIA's libraries and no GPU; fetches Debian's (non-free)
+	@scripts/check-libcuda
 
 lint: ## gofmt, go vet, staticcheck
 	@unformatted=$$(gofmt -l .); \

@@ -38,6 +38,9 @@ func (m Memory) DefaultBudget() int64 {
 // Free returns the smaller of what the machine and the cgroup have left.
 func (m Memory) Free() int64 { return min(m.Available, m.CgroupFree) }
 
+// CgroupLimited tells whether a cgroup limits memory at all.
+func (m Memory) CgroupLimited() bool { return m.CgroupFree != math.MaxInt64 }
+
 // ReadMemory reads the state of this machine and of this process's cgroup, v1
 // or v2, from /proc and /sys.
 func ReadMemory() (Memory, error) { return readMemory(os.DirFS("/")) }

@@ -50,6 +50,8 @@ type DeviceStats struct {
 	Name   string `json:"name,omitempty"`   // what it is, or was
 	Reason string `json:"reason,omitempty"` // why it is not up
 
+	Health *DeviceHealth `json:"health,omitempty"` // nil unless it is up and has been asked
+
 	Batches      uint64 `json:"batches"`
 	Images       uint64 `json:"images"` // of these batches
 	LargestBatch uint64 `json:"largest_batch_images"`

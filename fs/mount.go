@@ -107,6 +107,7 @@ type mount struct {
 	ds      *dataset.Dataset
 	names   resolver
 	decoder *gpudecode.Decoder
+	health  healthMemory
 	cache   *cache.Cache[bufferKey]
 	ahead   *order.ReadAhead[aheadFolder] // nil for none
 	idle    *processors                   // that decode ahead

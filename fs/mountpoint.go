@@ -168,19 +168,27 @@ func within(path, dir string) bool {
 	return err == nil && rel != ".." && !strings.HasPrefix(rel, "../")
 }
 
-// checkFuse looks whether FUSE can be used at all. fusermount3 opens the device
-// as the user that calls it.
+// checkFuse looks whether FUSE can be used at all.
 func checkFuse(mountpoint string) error {
-	const device = "/dev/fuse"
-	f, err := os.OpenFile(device, os.O_RDWR|unix.O_CLOEXEC, 0)
+	remedy, err := TryFuse()
 	if err == nil {
-		return f.Close()
-	}
-	remedy := "load FUSE with modprobe fuse; in a container, pass --device /dev/fuse"
-	if errors.Is(err, os.ErrPermission) {
-		remedy = "root can allow it with chmod 666 /dev/fuse, which is its mode on most systems"
+		return nil
 	}
 	return &MountError{Mountpoint: mountpoint, Reason: ReasonNoFuse, Err: fmt.Errorf("%w; %s", err, remedy)}
+}
+
+// TryFuse opens the device of FUSE, and says what to do if it cannot. fusermount3
+// opens it as the user that calls it, too.
+func TryFuse() (remedy string, err error) {
+	const device = "/dev/fuse"
+	f, err := os.OpenFile(device, os.O_RDWR|unix.O_CLOEXEC, 0)
+	switch {
+	case err == nil:
+		return "", f.Close()
+	case errors.Is(err, os.ErrPermission):
+		return "root can allow it with chmod 666 /dev/fuse, which is its mode on most systems", err
+	}
+	return "load FUSE with modprobe fuse; in a container, pass --device /dev/fuse", err
 }
 
 // Unmount removes a mount of prismfs by its path. A busy mount is an error;

@@ -81,6 +81,9 @@ func (m *mount) stats() Stats {
 		a := m.ahead.Stats()
 		out.ReadAheadMade, out.ReadAheadUseful, out.ReadAheadWasted = a.Made, a.Useful, a.Wasted
 	}
+	if d.Device.State == gpudecode.DeviceUp {
+		out.Device.Health = m.health.read(m.decoder.DeviceHealth)
+	}
 	if !m.passthrough {
 		out.Passthrough = m.noPassthrough
 	}

@@ -26,6 +26,7 @@ var subcommands = []func() *cobra.Command{
 	newMountCommand,
 	newUmountCommand,
 	newFidelityCommand,
+	newDoctorCommand,
 	newBenchCommand,
 	newVersionCommand,
 }
