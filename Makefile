@@ -16,7 +16,7 @@ export PYTHON
 # The headers that go-nvml comes with call some of what it binds deprecated.
 export CGO_CFLAGS ?= -O2 -g -Wno-deprecated-declarations
 
-.PHONY: help setup build install demo test bench bench-mount bench-pcr check-gpu check-libcuda lint fuzz clean
+.PHONY: help setup build install demo test bench bench-mount bench-pcr check-gpu check-libcuda check-ptx lint fuzz clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -53,6 +53,9 @@ check-gpu: build ## the GPU of this machine: whether it decodes as it should, an
 
 check-libcuda: build ## what is said on a machine with NVIDIA's libraries and no GPU; fetches Debian's (non-free)
 	@scripts/check-libcuda
+
+check-ptx: ## what ptxas makes of the kernels for sm_70 to sm_90; fetches Debian's (non-free) where there is none
+	@gpudecode/kernels/assemble
 
 lint: ## gofmt, go vet, staticcheck
 	@unformatted=$$(gofmt -l .); \

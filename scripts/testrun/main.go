@@ -24,7 +24,7 @@ import (
 
 // concurrent packages run under the race detector, and once more on one
 // processor, where some races show that two processors hide.
-var concurrent = []string{"cache", "dataset", "fs", "gpudecode", "gpudecode/cuda", "gpudecode/nvml", "order", "pack"}
+var concurrent = []string{"cache", "dataset", "fs", "gpudecode", "order", "pack"}
 
 // partlyConcurrent are packages of which only the tests named here use
 // goroutines; all of their tests would take minutes under the race detector.
