@@ -44,7 +44,7 @@ func (d *Dataset) Check(ctx context.Context, path string) ([]string, error) {
 
 // checkFolder is Check for one folder; found says whether it is a PCR folder.
 func (d *Dataset) checkFolder(ctx context.Context, path string) (found bool, lines []string, err error) {
-	index, _, err := d.findIndex(ctx, path)
+	index, indexInfo, err := d.findIndex(ctx, path)
 	if err != nil {
 		return false, nil, err
 	}
@@ -67,7 +67,11 @@ func (d *Dataset) checkFolder(ctx context.Context, path string) (found bool, lin
 		say("%d records without an index: pack was ended before it was done, or the index is lost", len(files.records))
 		return true, lines, nil
 	}
-	f := &pcrFolder{d: d, path: path, index: index}
+	f := &pcrFolder{d: d, path: path, index: index, print: folderPrint(index, indexInfo, files, d.keepDuplicates)}
+	if f.openTable(d.tablePath(path), files) == nil { // of files of these names and sizes
+		f.recall(say)
+		return true, lines, nil
+	}
 	entries, err := f.readIndex(ctx)
 	if err != nil {
 		if ctx.Err() != nil || !isDamage(err) {
@@ -78,6 +82,26 @@ func (d *Dataset) checkFolder(ctx context.Context, path string) (found bool, lin
 	}
 	compareIndex(entries, files, index, say)
 	return true, lines, nil
+}
+
+// recall says what did not fit when the table of the folder was made.
+func (f *pcrFolder) recall(say func(string, ...any)) {
+	n := &f.notes
+	count := counting(say)
+	count(n.Missing, "that "+f.index+" names are missing")
+	count(n.Stale, "are not named by "+f.index+" and not shown")
+	if len(n.Bad) > 0 {
+		say("%d records or entries of %s cannot be right, %s: %s", len(n.Bad), f.index, n.Bad[0].Name, n.Bad[0].Reason)
+	}
+}
+
+// counting returns what says something of records, if there are any.
+func counting(say func(string, ...any)) func(names []string, what string) {
+	return func(names []string, what string) {
+		if len(names) > 0 {
+			say("%d records %s, among them %q", len(names), what, names[0])
+		}
+	}
 }
 
 // compareIndex says what does not fit between an index and the files.
@@ -104,11 +128,7 @@ func compareIndex(x *pcr.Index, files *folderFiles, index string, say func(strin
 			unnamed = append(unnamed, name)
 		}
 	}
-	count := func(names []string, what string) {
-		if len(names) > 0 {
-			say("%d records %s, among them %q", len(names), what, names[0])
-		}
-	}
+	count := counting(say)
 	count(missing, "that "+index+" names are missing")
 	count(sizes, "have other sizes than "+index+" says")
 	count(unnamed, "are not named by "+index+" and not shown")

@@ -556,3 +556,23 @@ func TestTableMadeMeanwhile(t *testing.T) {
 		t.Errorf("%d bytes were read to find what the others knew", n)
 	}
 }
+
+// TestCheckFromTable: a folder that has a table is checked without its index.
+func TestCheckFromTable(t *testing.T) {
+	dir, tables := t.TempDir(), t.TempDir()
+	bareFolder(t, dir, 3, 5, 2)
+	must(t, os.Remove(dir+"/PCR_1.pcr"))
+	d, _ := openPCR(t, dir, Options{TableDir: tables})
+	before, err := d.Check(context.Background(), "")
+	must(t, err)
+	summary(t, d, "") // makes the table
+	d, _ = openPCR(t, dir, Options{TableDir: tables})
+	after, err := d.Check(context.Background(), "")
+	must(t, err)
+	if len(before) != 1 || !strings.Contains(before[0], "PCR_1.pcr") || !slices.Equal(before, after) {
+		t.Errorf("%q, and from the table %q", before, after)
+	}
+	if n := d.Stats().StoreBytesIndex; n != 0 {
+		t.Errorf("%d bytes were read", n)
+	}
+}

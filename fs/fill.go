@@ -2,6 +2,7 @@ package fs
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"sync"
 
@@ -28,7 +29,7 @@ func takeScratch() *[]byte {
 // asked says for whom a file is made.
 type asked struct {
 	by    uint64 // as readerOf has it
-	ahead bool   // nobody waits for it yet: rather fail than wait for a place to decode
+	ahead bool   // nobody waits for it yet: a place to decode that is free will do
 }
 
 // fill writes the whole virtual file of a sample into dst: it reads the bytes
@@ -87,9 +88,16 @@ func (m *mount) decode(s *dataset.Sample, encoded, pix []byte, a asked) error {
 	if s.Format == dataset.PCR {
 		codec = gpudecode.JPEG
 	}
-	err := m.decoder.Decode(background, &gpudecode.Request{
+	r := gpudecode.Request{
 		Codec: codec, Encoded: encoded, Pix: pix, Shape: s.Shape, Name: s.Path, Ahead: a.ahead, Reader: a.by,
-	})
+	}
+	err := m.decoder.Decode(background, &r)
+	if errors.Is(err, gpudecode.ErrBusy) {
+		// There was a place when the bytes were asked for. Now that they are here,
+		// waiting for one costs less than reading them once more.
+		r.Ahead = false
+		err = m.decoder.Decode(background, &r)
+	}
 	if err != nil {
 		return fmt.Errorf("%d bytes: %w", len(encoded), err)
 	}
