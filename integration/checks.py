@@ -14,13 +14,15 @@ that hangs can be killed and one that crashes harms nobody. It answers
     {"id": 7, "ok": RESULT}                  or
     {"id": 7, "error": "what was wrong"}
 
-A check is a function named check_NAME, here, in checks_pcr.py or in checks_device.py;
-it raises what it finds wrong.
+A check is a function named check_NAME, here or in a checks_*.py of this folder; it
+raises what it finds wrong.
 """
 
 import ctypes
 import errno
+import glob
 import hashlib
+import importlib
 import io
 import json
 import mmap
@@ -45,11 +47,13 @@ from torch.utils.data import DataLoader
 from torchvision.datasets import DatasetFolder, ImageFolder
 from torchvision.transforms.functional import pil_to_tensor
 
-import checks_device
-import checks_pcr
 from reading import expect, expect_errno, files_below, forked, raise_it, read, same, same_pixels, stats
 
 libc = ctypes.CDLL(None, use_errno=True)
+
+# The other files of checks, imported before anything is forked.
+modules = [importlib.import_module(os.path.splitext(os.path.basename(path))[0])
+           for path in sorted(glob.glob(os.path.join(os.path.dirname(os.path.abspath(__file__)), "checks_*.py")))]
 
 
 def check_drop_caches():
@@ -810,7 +814,7 @@ def run_check(request, out):
     answer(out, {"id": request["id"], "pid": os.getpid()})
     try:
         name = "check_" + request["check"]
-        check = globals().get(name) or getattr(checks_pcr, name, None) or getattr(checks_device, name)
+        check = globals().get(name) or next(getattr(module, name) for module in modules if hasattr(module, name))
         result = check(**request["args"])
         answer(out, {"id": request["id"], "ok": result})
     except BaseException as error:
