@@ -13,13 +13,24 @@ import (
 // it the folder "shared" beside the repository is used.
 const EnvDir = "PRISMFS_TEST_DATA"
 
-// Root returns the root folder of the repository.
+// Root returns the root folder of the repository. A build with -trimpath does
+// not know where its source was; then it is the folder above with a go.mod, for
+// go test runs a test in the folder of its package.
 func Root() string {
-	_, file, _, ok := runtime.Caller(0)
-	if !ok {
-		panic("testfiles: no caller information in this build")
+	_, file, _, _ := runtime.Caller(0)
+	if filepath.IsAbs(file) {
+		return filepath.Dir(filepath.Dir(filepath.Dir(file)))
 	}
-	return filepath.Dir(filepath.Dir(filepath.Dir(file)))
+	dir, err := os.Getwd()
+	if err != nil {
+		panic("testfiles: " + err.Error())
+	}
+	for at := dir; at != filepath.Dir(at); at = filepath.Dir(at) {
+		if _, err := os.Stat(filepath.Join(at, "go.mod")); err == nil {
+			return at
+		}
+	}
+	panic("testfiles: no go.mod above " + dir)
 }
 
 // Shared returns the path of a file or folder of the test data and skips the
