@@ -146,6 +146,14 @@ jpg     of progressive records: the JPEG of the fidelity, not decoded
 orig    under the original file names, suffix included; the content is a PNG of L3 files,
         of progressive records the JPEG
 
+Of folders, the order of reading:
+echoE   each decoded image is served E times in all, E from 1 to 100: echo2, echo1.5
+stream  the images in an order of each epoch, as tar shards
+seedN   with echo or stream: the seed of what is drawn
+bufferN with echo or stream: how many images echoes are drawn from or spread over
+shardN  with stream: images a shard
+rankRofW  with stream: the share of reader R of W, from 0
+
 A sample that a form cannot hold is left out of that view. Views are not listed.
 `, "\n")
 }

@@ -245,6 +245,9 @@ func (r resolver) withTerms(ctx context.Context, p place, name string) (target, 
 		if err == nil && p.fixed {
 			return target{}, &errWhy{"view terms stand at one level of a path; a folder above has some already"}
 		}
+		if err == nil && s.terms.reading.any() {
+			return target{}, &errWhy{"echo, stream and what belongs to them are terms of folders, not of a file"}
+		}
 		return t, err
 	}
 	if bad != nil {
@@ -292,6 +295,9 @@ func (r resolver) folderWithTerms(ctx context.Context, p place, name string) (ta
 		}
 		v, err := s.terms.apply(p.view, source)
 		if err != nil {
+			return target{}, &errWhy{err.Error()}
+		}
+		if err := v.notYet(); err != nil {
 			return target{}, &errWhy{err.Error()}
 		}
 		return target{kind: folder, info: info, at: place{source: source, view: v, fixed: true}}, nil

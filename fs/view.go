@@ -6,6 +6,7 @@ import (
 	"strconv"
 	"strings"
 
+	"prismfs/order"
 	"prismfs/tensor"
 )
 
@@ -18,6 +19,11 @@ type View struct {
 	// up. The zero value is none.
 	Auto AutoView
 	Form tensor.Form
+	// Echo and Stream say that and how the folder's images are served several
+	// times, and as shards. At most one of them is set: streams have echoes of
+	// their own.
+	Echo   order.EchoView
+	Stream order.StreamView
 }
 
 // AutoView names a fidelity that is set while the mount runs: by the folder
@@ -36,13 +42,14 @@ var DefaultView = View{Form: tensor.Form{Container: tensor.NPY}}
 
 // String returns the terms of the view, such as 3+png+rgb.
 func (v View) String() string {
+	words := []string{v.Form.String()}
 	switch {
 	case v.Auto.Word != "":
-		return v.Auto.Word + "+" + v.Form.String()
+		words = []string{v.Auto.Word, v.Form.String()}
 	case v.Fidelity != 0:
-		return fmt.Sprintf("%d+%v", v.Fidelity, v.Form)
+		words = []string{strconv.Itoa(v.Fidelity), v.Form.String()}
 	}
-	return v.Form.String()
+	return strings.Join(append(words, v.readingOrder().words()...), "+")
 }
 
 // errNoTerm says that a word is none of the view grammar.
@@ -55,6 +62,7 @@ type terms struct {
 	container      tensor.Container
 	hasContainer   bool
 	chw, rgb, wide bool
+	reading        readingTerms
 }
 
 // add takes one word. errNoTerm means that the word is none; any other error
@@ -74,6 +82,9 @@ func (t *terms) add(word string) error {
 		}
 		*flag = true
 		return nil
+	}
+	if err := t.reading.add(word); !errors.Is(err, errNoTerm) {
+		return err
 	}
 	return t.addFidelity(word)
 }
@@ -157,26 +168,41 @@ func (t terms) apply(v View, folder string) (View, error) {
 		}
 		v.Form.Wide, v.Fidelity, v.Auto = false, 16, AutoView{}
 	}
+	if err := t.reading.apply(&v, folder); err != nil {
+		return v, err
+	}
 	return v, v.Form.Check()
 }
 
-// ParseView reads a view as the --view flag has it: terms joined by +.
+// ParseView reads a view as the --view flag has it: terms joined by +. The order
+// of reading is not for a whole mount: then nothing could be read without it.
 func ParseView(text string) (View, error) {
-	var t terms
-	for word := range strings.SplitSeq(text, "+") {
-		err := t.add(word)
-		if errors.Is(err, errNoTerm) {
-			return View{}, fmt.Errorf("view %q: %q is not a view term; terms are a fidelity (1, 2, …, auto, auto-NAME), npy, png, ppm, raw, l3, jpg, orig, chw, rgb, 16", text, word)
-		}
-		if err != nil {
-			return View{}, fmt.Errorf("view %q: %w", text, err)
-		}
+	t, err := parseTerms(text)
+	if err != nil {
+		return View{}, err
+	}
+	if t.reading.any() {
+		return View{}, fmt.Errorf("view %q: echo, stream and what belongs to them are terms of folders, not of a whole mount; read MOUNTPOINT/+%s instead", text, text)
 	}
 	v, err := t.apply(DefaultView, "")
 	if err != nil {
 		return View{}, fmt.Errorf("view %q: %w", text, err)
 	}
 	return v, nil
+}
+
+func parseTerms(text string) (terms, error) {
+	var t terms
+	for word := range strings.SplitSeq(text, "+") {
+		err := t.add(word)
+		if errors.Is(err, errNoTerm) {
+			return t, fmt.Errorf("view %q: %q is not a view term; terms are a fidelity (1, 2, …, auto, auto-NAME), npy, png, ppm, raw, l3, jpg, orig, chw, rgb, 16", text, word)
+		}
+		if err != nil {
+			return t, fmt.Errorf("view %q: %w", text, err)
+		}
+	}
+	return t, nil
 }
 
 // split is one way to read a name: what remains when some terms are taken off
