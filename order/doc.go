@@ -9,5 +9,7 @@
 // that leave what was made; what is made and not yet opened stays within a
 // number of images for each reader and a number of bytes for all.
 //
+// Where the order is known beforehand, a [Lookahead] follows the reader along it.
+//
 // It knows neither FUSE nor codecs: a [Source] lists folders and makes images.
 package order
