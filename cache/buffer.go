@@ -16,7 +16,8 @@ type Buffer[K comparable] struct {
 	charge    int64
 	content   content
 	backingID int32
-	pins      int // protected by cache.mu
+	pins      int   // protected by cache.mu
+	shelf     shelf // where it stands, or will when the last pin ends; the same
 }
 
 // Size returns the length in bytes.
@@ -29,6 +30,15 @@ func (b *Buffer[K]) BackingID() int32 { return b.backingID }
 
 // Unpin ends a pin that Get gave.
 func (b *Buffer[K]) Unpin() { b.cache.unpin(b) }
+
+// Spend says that, as far as anybody knows, the buffer has been read for the last
+// time: when room is needed it goes before all that were not spent, but not
+// before that. A Get afterwards takes it back.
+func (b *Buffer[K]) Spend() {
+	b.cache.mu.Lock()
+	defer b.cache.mu.Unlock()
+	b.cache.spend(b)
+}
 
 // Slice returns the n bytes at off, fewer at the end, none past it. Memory
 // media return the buffer's own memory, valid while it is pinned; file media

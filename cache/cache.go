@@ -9,6 +9,7 @@
 //   - One fill for any number of concurrent misses of a key.
 //   - A pinned buffer stays. The others form an LRU by bytes: their sum with
 //     the pinned ones stays within the budget where pins leave room for that.
+//     Those that were spent go before all others.
 //   - Pins may exceed the budget by an allowance. Beyond it a miss waits for a
 //     pin to end and then fails with ErrNoSpace; nothing is killed by the
 //     kernel for want of memory that the cache had promised to bound.
@@ -28,8 +29,6 @@ import (
 	"os"
 	"sync"
 	"time"
-
-	"github.com/hashicorp/golang-lru/v2/simplelru"
 )
 
 // ErrNoSpace says that a buffer does not fit beside what is pinned.
@@ -101,7 +100,7 @@ type Cache[K comparable] struct {
 	mu        sync.Mutex
 	changed   *sync.Cond // signalled when bytes are freed, a pin ends, or the cache closes
 	buffers   map[K]*Buffer[K]
-	idle      *simplelru.LRU[K, *Buffer[K]] // published and not pinned, oldest first
+	idle      shelves[K] // published and not pinned
 	flights   map[K]*flight[K]
 	budget    int64 // of the moment, at most opt.Budget
 	used      int64 // charged for published buffers and running fills, until really freed
@@ -146,7 +145,7 @@ func New[K comparable](opt Options) (*Cache[K], error) {
 	if opt.MaxWait == 0 {
 		opt.MaxWait = defaultWait
 	}
-	idle, err := simplelru.NewLRU[K, *Buffer[K]](maxBuffers, nil)
+	idle, err := newShelves[K]()
 	if err != nil {
 		return nil, err
 	}
@@ -169,13 +168,34 @@ func New[K comparable](opt Options) (*Cache[K], error) {
 // and share its result, errors included. An error is not remembered. A panic of
 // fill is an error too. fill must not ask the cache for the same key.
 func (c *Cache[K]) Get(key K, size int64, fill func(dst []byte) error) (*Buffer[K], error) {
+	return c.get(filling[K]{key: key, size: size, fill: fill})
+}
+
+// GetReadable is Get for a buffer that this process reads with Slice: the kernel
+// interface never gets it. A key is used with Get and Prefetch or with
+// GetReadable and PrefetchReadable, not with both.
+func (c *Cache[K]) GetReadable(key K, size int64, fill func(dst []byte) error) (*Buffer[K], error) {
+	return c.get(filling[K]{key: key, size: size, fill: fill, readable: true})
+}
+
+// filling is what is to be made of a key.
+type filling[K comparable] struct {
+	key      K
+	size     int64
+	fill     func(dst []byte) error
+	readable bool      // by Slice, so that it is not registered
+	deadline time.Time // until which pins are waited for
+}
+
+func (c *Cache[K]) get(what filling[K]) (*Buffer[K], error) {
 	for counted := false; ; counted = true {
-		f, b, err := c.board(key, counted)
+		f, b, err := c.board(what.key, counted)
 		switch {
 		case b != nil || err != nil:
 			return b, err
 		case f.mine:
-			c.run(f.flight, key, size, time.Now().Add(c.opt.MaxWait), fill)
+			what.deadline = time.Now().Add(c.opt.MaxWait)
+			c.run(f.flight, what)
 			return f.buf, f.err
 		}
 		<-f.done
@@ -232,28 +252,38 @@ func (c *Cache[K]) takeOff(key K, waiters int) *flight[K] {
 // for pins to end, and counts neither as a hit nor as a miss. It reports false
 // where there was nothing to do: the buffer is there, or somebody is filling it.
 func (c *Cache[K]) Prefetch(key K, size int64, fill func(dst []byte) error) (bool, error) {
+	return c.prefetch(filling[K]{key: key, size: size, fill: fill})
+}
+
+// PrefetchReadable is Prefetch for what GetReadable will ask for.
+func (c *Cache[K]) PrefetchReadable(key K, size int64, fill func(dst []byte) error) (bool, error) {
+	return c.prefetch(filling[K]{key: key, size: size, fill: fill, readable: true})
+}
+
+func (c *Cache[K]) prefetch(what filling[K]) (bool, error) {
 	c.mu.Lock()
 	if c.closed {
 		c.mu.Unlock()
 		return false, ErrClosed
 	}
-	if c.buffers[key] != nil || c.flights[key] != nil {
+	if c.buffers[what.key] != nil || c.flights[what.key] != nil {
 		c.mu.Unlock()
 		return false, nil
 	}
-	f := c.takeOff(key, 0)
+	f := c.takeOff(what.key, 0)
 	f.unasked = true
 	c.mu.Unlock()
 
-	c.run(f, key, size, time.Now(), fill)
+	what.deadline = time.Now()
+	c.run(f, what)
 	return f.err == nil, f.err
 }
 
 // run answers the flight whatever fill does: whoever waits for it must go on.
-func (c *Cache[K]) run(f *flight[K], key K, size int64, deadline time.Time, fill func([]byte) error) {
+func (c *Cache[K]) run(f *flight[K], what filling[K]) {
 	f.err = errAbandoned
-	defer c.land(key, f)
-	f.buf, f.err = c.fill(key, size, deadline, fill)
+	defer c.land(what.key, f)
+	f.buf, f.err = c.fill(what)
 }
 
 // land publishes what a flight brought and lets its waiters go on, each with a
@@ -271,7 +301,7 @@ func (c *Cache[K]) land(key K, f *flight[K]) {
 			c.pinned += b.charge
 			c.nPinned++
 		} else {
-			c.idle.Add(key, b)
+			c.idle.add(b)
 			c.trim()
 			c.changed.Broadcast()
 		}
@@ -284,12 +314,12 @@ func (c *Cache[K]) land(key K, f *flight[K]) {
 }
 
 // fill makes room, lets fill write the content and registers it.
-func (c *Cache[K]) fill(key K, size int64, deadline time.Time, fill func([]byte) error) (b *Buffer[K], err error) {
-	charge, err := c.chargeOf(size)
+func (c *Cache[K]) fill(what filling[K]) (b *Buffer[K], err error) {
+	charge, err := c.chargeOf(what.size)
 	if err != nil {
 		return nil, err
 	}
-	if err := c.reserve(charge, deadline); err != nil {
+	if err := c.reserve(charge, what.deadline); err != nil {
 		return nil, err
 	}
 	defer func() {
@@ -297,20 +327,20 @@ func (c *Cache[K]) fill(key K, size int64, deadline time.Time, fill func([]byte)
 			c.unreserve(charge)
 		}
 	}()
-	content, err := c.write(size, charge, fill, deadline)
+	content, err := c.write(what, charge)
 	if err != nil {
 		return nil, err
 	}
-	b = &Buffer[K]{cache: c, key: key, size: size, charge: charge, content: content}
-	c.register(b)
+	b = &Buffer[K]{cache: c, key: what.key, size: what.size, charge: charge, content: content}
+	c.register(b, what.readable)
 	return b, nil
 }
 
-// write returns a content of size bytes that fill wrote.
-func (c *Cache[K]) write(size, charge int64, fill func([]byte) error, deadline time.Time) (content, error) {
-	scratch, err := c.opt.Medium.scratch(size)
+// write returns the content that fill wrote.
+func (c *Cache[K]) write(what filling[K], charge int64) (content, error) {
+	scratch, err := c.opt.Medium.scratch(what.size)
 	if err != nil {
-		return content{}, fmt.Errorf("taking %d bytes of memory: %w", size, err)
+		return content{}, fmt.Errorf("taking %d bytes of memory: %w", what.size, err)
 	}
 	published := false
 	defer func() {
@@ -318,11 +348,11 @@ func (c *Cache[K]) write(size, charge int64, fill func([]byte) error, deadline t
 			c.opt.Medium.discard(scratch)
 		}
 	}()
-	err = guard("a buffer was filled", func() error { return fill(scratch[:size:size]) })
+	err = guard("a buffer was filled", func() error { return what.fill(scratch[:what.size:what.size]) })
 	if err != nil {
 		return content{}, err
 	}
-	made, err := c.publish(scratch, charge, deadline)
+	made, err := c.publish(scratch, charge, what.deadline)
 	published = err == nil
 	return made, err
 }
@@ -349,13 +379,14 @@ func guard(what string, run func() error) (err error) {
 	return run()
 }
 
-// register hands a new buffer's file to the kernel interface, if there is one.
-func (c *Cache[K]) register(b *Buffer[K]) {
+// register hands a new buffer's file to the kernel interface, if there is one
+// and the buffer is not to be read here.
+func (c *Cache[K]) register(b *Buffer[K], readable bool) {
 	if b.content.fd < 0 {
 		return
 	}
 	refused := false
-	if c.opt.Register != nil {
+	if c.opt.Register != nil && !readable {
 		var id int32
 		err := guard("a buffer was registered", func() (err error) {
 			id, err = c.opt.Register(b.content.fd)
@@ -413,7 +444,8 @@ func (c *Cache[K]) reserve(charge int64, deadline time.Time) error {
 		case c.used+charge <= c.budget && !c.tooManyDescriptors():
 			c.used += charge
 			return nil
-		case c.shortOfRoom() && c.evictOldest():
+		case c.shortOfRoom() && c.evict(c.idle.victim()):
+		case c.tooManyDescriptors() && c.evict(c.idle.openVictim()):
 		case c.dying > 0:
 			c.changed.Wait()
 		case c.used+charge <= c.limit():
@@ -429,13 +461,13 @@ func (c *Cache[K]) reserve(charge int64, deadline time.Time) error {
 // the ones that are under way. Without it two misses at once evict for each
 // other's need too.
 func (c *Cache[K]) shortOfRoom() bool {
-	return c.used-c.dying+c.wanted > c.budget || c.tooManyDescriptors()
+	return c.used-c.dying+c.wanted > c.budget
 }
 
 // tooManyDescriptors says whether buffers hold as many descriptors as the
 // medium may keep open, and some can be closed.
 func (c *Cache[K]) tooManyDescriptors() bool {
-	return c.descs >= c.maxDescs && c.idle.Len() > 0
+	return c.descs >= c.maxDescs && c.idle.open.Len() > 0
 }
 
 // awaitEviction evicts the oldest buffer that nobody uses, or waits for a
@@ -447,7 +479,7 @@ func (c *Cache[K]) awaitEviction(charge int64, deadline time.Time) bool {
 	if c.closed || c.used <= charge {
 		return false
 	}
-	return c.evictOldest() || c.waitUntil(deadline)
+	return c.evict(c.idle.victim()) || c.waitUntil(deadline)
 }
 
 // waitUntil waits for a change or the deadline and reports false when that had
@@ -476,14 +508,14 @@ func (c *Cache[K]) unreserve(charge int64) {
 	c.mu.Unlock()
 }
 
-// evictOldest evicts one buffer that nobody uses and reports whether there was
-// one. The lock is given up while its memory is freed; its bytes count until
-// then, so that the medium's own limit is never exceeded.
-func (c *Cache[K]) evictOldest() bool {
-	_, b, ok := c.idle.RemoveOldest()
-	if !ok {
+// evict evicts a buffer that nobody uses, and reports false where b is nil. The
+// lock is given up while its memory is freed; its bytes count until then, so
+// that the medium's own limit is never exceeded.
+func (c *Cache[K]) evict(b *Buffer[K]) bool {
+	if b == nil {
 		return false
 	}
+	c.idle.remove(b)
 	delete(c.buffers, b.key)
 	c.evictions++
 	c.dying += b.charge
@@ -522,17 +554,18 @@ func (c *Cache[K]) free(b *Buffer[K]) {
 	c.opt.Medium.free(&b.content)
 }
 
-// pin takes a published buffer out of the LRU. The lock is held.
+// pin takes a published buffer from its shelf. The lock is held.
 func (c *Cache[K]) pin(b *Buffer[K]) {
 	if b.pins == 0 {
-		c.idle.Remove(b.key)
+		c.idle.remove(b)
 		c.pinned += b.charge
 		c.nPinned++
 	}
+	b.shelf = passing
 	b.pins++
 }
 
-// unpin ends one pin; the last one makes the buffer the LRU's newest.
+// unpin ends one pin; the last one makes the buffer the newest of its shelf.
 func (c *Cache[K]) unpin(b *Buffer[K]) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -545,9 +578,41 @@ func (c *Cache[K]) unpin(b *Buffer[K]) {
 	}
 	c.pinned -= b.charge
 	c.nPinned--
-	c.idle.Add(b.key, b)
+	c.idle.add(b)
 	c.trim()
 	c.changed.Broadcast()
+}
+
+// Spend says of a buffer what Buffer.Spend does, if there is one of the key.
+func (c *Cache[K]) Spend(key K) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if b := c.buffers[key]; b != nil {
+		c.spend(b)
+	}
+}
+
+// spend moves a buffer to the shelf of those that were spent, where it stands
+// from its last Unpin on if it is in use. The lock is held.
+func (c *Cache[K]) spend(b *Buffer[K]) {
+	if c.buffers[b.key] != b { // evicted since
+		return
+	}
+	if b.pins > 0 {
+		b.shelf = spent
+		return
+	}
+	c.idle.remove(b)
+	b.shelf = spent
+	c.idle.add(b)
+}
+
+// Holds reports whether the buffer of a key is there. It may be evicted the next
+// moment.
+func (c *Cache[K]) Holds(key K) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.buffers[key] != nil
 }
 
 // SetBudget changes the budget, between one page and the one of the options, and
@@ -564,7 +629,7 @@ func (c *Cache[K]) SetBudget(bytes int64) {
 // trim evicts until the budget is kept or nothing is idle. The lock is held,
 // and given up while memory is freed.
 func (c *Cache[K]) trim() {
-	for c.used-c.dying > c.budget && c.evictOldest() {
+	for c.used-c.dying > c.budget && c.evict(c.idle.victim()) {
 	}
 }
 
@@ -595,7 +660,7 @@ func (c *Cache[K]) Close() error {
 	c.changed.Broadcast()
 	buffers := c.buffers
 	c.buffers = make(map[K]*Buffer[K])
-	c.idle.Purge()
+	c.idle.purge()
 	c.pinned, c.nPinned = 0, 0
 	for _, b := range buffers {
 		c.forgetDescriptor(b)

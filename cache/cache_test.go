@@ -159,7 +159,7 @@ func TestOldestGoesFirst(t *testing.T) {
 func cached(c *Cache[int], n int) []int {
 	var keys []int
 	for key := range n {
-		if c.has(key) {
+		if c.Holds(key) {
 			keys = append(keys, key)
 		}
 	}
@@ -247,7 +247,7 @@ func TestNoSpaceAtOnce(t *testing.T) {
 		if _, err := c.Get(0, size, never(t)); !errors.Is(err, ErrNoSpace) {
 			t.Errorf("%d bytes: %v", size, err)
 		}
-		if !c.has(1) {
+		if !c.Holds(1) {
 			t.Errorf("%d bytes: something was evicted for what can never fit", size)
 		}
 		mustAddUp(t, c)

@@ -74,13 +74,6 @@ func newCache(t testing.TB, opt Options) *Cache[int] {
 	return c
 }
 
-// has says whether key is cached, without touching the LRU.
-func (c *Cache[K]) has(key K) bool {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.buffers[key] != nil
-}
-
 // audit returns the first account that does not add up. Nothing may be running.
 func (c *Cache[K]) audit() error {
 	c.mu.Lock()
@@ -93,8 +86,13 @@ func (c *Cache[K]) audit() error {
 			nPinned++
 			pinned += b.charge
 		}
-		if b.pins > 0 == c.idle.Contains(key) {
-			return fmt.Errorf("buffer with %d pins: in the LRU %v", b.pins, c.idle.Contains(key))
+		for i, lru := range c.idle.lru {
+			if want := b.pins == 0 && b.shelf == shelf(i); lru.Contains(key) != want {
+				return fmt.Errorf("buffer with %d pins, of shelf %d: on shelf %d %v", b.pins, b.shelf, i, !want)
+			}
+		}
+		if want := b.pins == 0 && b.content.fd >= 0; c.idle.open.Contains(key) != want {
+			return fmt.Errorf("buffer with %d pins, descriptor %d: among the open ones %v", b.pins, b.content.fd, !want)
 		}
 		if b.content.fd >= 0 {
 			descs++
@@ -107,14 +105,14 @@ func (c *Cache[K]) audit() error {
 		return fmt.Errorf("pinned is %d in %d buffers, should be %d in %d", c.pinned, c.nPinned, pinned, nPinned)
 	case c.descs != descs:
 		return fmt.Errorf("descs is %d, buffers hold %d", c.descs, descs)
-	case c.idle.Len() != len(c.buffers)-nPinned:
-		return fmt.Errorf("%d buffers in the LRU, %d are not pinned", c.idle.Len(), len(c.buffers)-nPinned)
+	case c.idle.len() != len(c.buffers)-nPinned:
+		return fmt.Errorf("%d buffers in the LRU, %d are not pinned", c.idle.len(), len(c.buffers)-nPinned)
 	case c.dying != 0 || c.wanted != 0 || len(c.flights) != 0:
 		return fmt.Errorf("at rest: dying %d, wanted %d, %d fills", c.dying, c.wanted, len(c.flights))
 	case c.used > c.limit():
 		return fmt.Errorf("used is %d, the limit %d", c.used, c.limit())
-	case c.used > c.opt.Budget && c.idle.Len() > 0:
-		return fmt.Errorf("used is %d of a budget of %d with %d buffers to evict", c.used, c.opt.Budget, c.idle.Len())
+	case c.used > c.opt.Budget && c.idle.len() > 0:
+		return fmt.Errorf("used is %d of a budget of %d with %d buffers to evict", c.used, c.opt.Budget, c.idle.len())
 	}
 	return nil
 }

@@ -250,7 +250,7 @@ func TestPlainMemoryIsGivenBack(t *testing.T) {
 	}
 	b.Unpin()
 	pass(t, c, 1, 900_000)
-	if c.has(0) {
+	if c.Holds(0) {
 		t.Fatal("not evicted")
 	}
 	if n := residentPages(t, mem); n != 0 {
@@ -402,7 +402,7 @@ func TestFullTmpfs(t *testing.T) {
 	}
 	pins[0].Unpin()
 	b := mustGet(t, c, 9, size/2) // evicts what nobody uses, although the budget is not used up
-	if c.has(0) || !c.has(1) {
+	if c.Holds(0) || !c.Holds(1) {
 		t.Errorf("cached %v, the first should have gone", cached(c, 10))
 	}
 	for _, p := range append(pins[1:], b) {
@@ -452,7 +452,7 @@ func TestMappedPagesOutliveTheirBuffer(t *testing.T) {
 		pass(t, c, key, size/4)
 		mustAddUp(t, c)
 	}
-	if c.has(0) || inUse() < size/2 {
+	if c.Holds(0) || inUse() < size/2 {
 		t.Fatal("the mapped buffer was not evicted, or not kept by the kernel")
 	}
 	if !bytes.Equal(mapped, expect(0, size/2)) {
@@ -533,7 +533,7 @@ func TestSplicedPagesOutliveTheirBuffer(t *testing.T) {
 				for key := 1; key < 20; key++ {
 					pass(t, c, key, size)
 				}
-				if c.has(0) {
+				if c.Holds(0) {
 					t.Fatalf("%s: not evicted", what)
 				}
 				got := make([]byte, n)

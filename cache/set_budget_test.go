@@ -14,7 +14,7 @@ func TestSetBudget(t *testing.T) {
 	if s := c.Stats(); s.Bytes != 4*charge || s.Budget != 4*charge || s.Limit != 11*charge {
 		t.Errorf("after shrinking to 4 buffers: %+v", s)
 	}
-	if !c.has(0) || !c.has(9) || c.has(1) || c.has(6) {
+	if !c.Holds(0) || !c.Holds(9) || c.Holds(1) || c.Holds(6) {
 		t.Error("shrinking did not keep the pinned and the newest buffers")
 	}
 	c.SetBudget(1)
@@ -23,7 +23,7 @@ func TestSetBudget(t *testing.T) {
 	}
 	other := mustGet(t, c, 20, size) // memory in use is not a cache
 	other.Unpin()
-	if c.has(20) {
+	if c.Holds(20) {
 		t.Error("an idle buffer stays beyond the budget")
 	}
 	pinned.Unpin()
@@ -32,7 +32,7 @@ func TestSetBudget(t *testing.T) {
 		t.Errorf("after growing again: %+v", s)
 	}
 	pass(t, c, 21, size)
-	if !c.has(21) {
+	if !c.Holds(21) {
 		t.Error("the grown cache keeps nothing")
 	}
 	mustAddUp(t, c)
