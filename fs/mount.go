@@ -85,9 +85,16 @@ type Options struct {
 	// Throttle bounds what is read from the source, in bytes a second, as a slow
 	// disk or network would; 0 is no bound.
 	Throttle int64
-	Logger   *slog.Logger
-	Version  string
-	Force    Fallbacks
+	// LogFile is the file that Logger writes to, "" for none that has a name. It is
+	// told to whoever asks for the state of the mount.
+	LogFile string
+	// Alone says that the mount is seen by this user alone, in a namespace that
+	// knows no other user and group: what may be read is decided by opening it in the
+	// source, since the kernel could not tell there what the user's groups allow.
+	Alone   bool
+	Logger  *slog.Logger
+	Version string
+	Force   Fallbacks
 }
 
 // Mounted is a mount that answers.
@@ -134,10 +141,17 @@ type mount struct {
 func Mount(opt Options) (*Mounted, error) {
 	setDefaults(&opt)
 	var err error
-	if opt.Mountpoint, err = checkMountpoint(opt.Source, opt.Mountpoint, opt.NonEmpty, opt.Logger); err != nil {
-		return nil, err
+	fd, handedOver := HandedOver(opt.Mountpoint)
+	switch {
+	case handedOver:
+		opt.Mountpoint = filepath.Clean(opt.Mountpoint)
+		err = checkHandedOver(opt.Mountpoint, fd)
+	default:
+		if opt.Mountpoint, err = checkMountpoint(opt.Source, opt.Mountpoint, opt.NonEmpty, opt.Logger); err == nil {
+			err = checkFuse(opt.Mountpoint)
+		}
 	}
-	if err := checkFuse(opt.Mountpoint); err != nil {
+	if err != nil {
 		return nil, err
 	}
 	if opt.Source, err = filepath.Abs(opt.Source); err != nil {
@@ -164,7 +178,9 @@ func Mount(opt Options) (*Mounted, error) {
 		m.decoder.Close()
 		return nil, errors.Join(err, store.Close())
 	}
-	if err := raiseReadAhead(opt.Mountpoint); err != nil && !m.passthrough {
+	if handedOver {
+		// Where the mount is, and so its device, is known to who made it.
+	} else if err := raiseReadAhead(opt.Mountpoint); err != nil && !m.passthrough {
 		m.log.Debug("the kernel's read-ahead stays small; reads of whole files could be faster", "error", err)
 	}
 	m.warnOfSource()
@@ -195,6 +211,9 @@ func (m *mount) serve() (*fuse.Server, error) {
 	m.layer.RawFileSystem = gofs.NewNodeFS(root, nodeOptions(m.opt))
 	server, err := newServer(m.layer, m.opt.Mountpoint, mountOptions(m.opt, m.log))
 	if err != nil {
+		if _, ok := HandedOver(m.opt.Mountpoint); ok {
+			return nil, &MountError{Mountpoint: m.opt.Mountpoint, Reason: ReasonMountpoint, Err: fmt.Errorf("%w: %w", errNotMountedYet, err)}
+		}
 		return nil, &MountError{Mountpoint: m.opt.Mountpoint, Err: err}
 	}
 	// The kernel has had the answer to its first request; its others wait until
@@ -275,14 +294,14 @@ func nodeOptions(opt Options) *gofs.Options {
 
 // mountOptions configures the connection to the kernel.
 func mountOptions(opt Options, log *slog.Logger) *fuse.MountOptions {
+	_, handedOver := HandedOver(opt.Mountpoint)
 	return &fuse.MountOptions{
-		FsName: opt.Source,
-		Name:   "prismfs",
-		// The kernel checks permissions by mode, as for any disk.
-		Options:    append([]string{"default_permissions", "ro"}, opt.MountOptions...),
+		FsName:     opt.Source,
+		Name:       "prismfs",
+		Options:    append(permissionOptions(opt), opt.MountOptions...),
 		AllowOther: opt.AllowOther,
 		// Mount ourselves where we may; else fusermount3 does.
-		DirectMount: true,
+		DirectMount: !handedOver,
 		// Read-only in the VFS: reads would update access times otherwise, which
 		// throws away the attributes that the kernel has cached.
 		DirectMountFlags: unix.MS_RDONLY | unix.MS_NOSUID | unix.MS_NODEV,
@@ -302,6 +321,15 @@ func mountOptions(opt Options, log *slog.Logger) *fuse.MountOptions {
 		ExtraCapabilities: fuse.CAP_DIRECT_IO_ALLOW_MMAP,
 		Logger:            slog.NewLogLogger(log.Handler(), slog.LevelWarn),
 	}
+}
+
+// permissionOptions has the kernel check permissions by mode, as for any disk,
+// but where it cannot.
+func permissionOptions(opt Options) []string {
+	if opt.Alone {
+		return []string{"ro"}
+	}
+	return []string{"default_permissions", "ro"}
 }
 
 // makeCache finds out how buffers can be served and makes the cache for it.
@@ -451,6 +479,10 @@ func (x *Mounted) Wait() {
 
 // Unmount unmounts. A busy mount stays, and the error says so.
 func (x *Mounted) Unmount() error {
+	if x.HandedOver() {
+		x.m.socket.close()
+		return nil
+	}
 	if err := x.server.Unmount(); err != nil {
 		return &MountError{Mountpoint: x.m.opt.Mountpoint, Err: err, Unmounting: true}
 	}
@@ -460,7 +492,12 @@ func (x *Mounted) Unmount() error {
 
 // Detach unmounts lazily: the mount point is free at once, and files that are
 // open stay readable until they are closed, when Wait returns.
-func (x *Mounted) Detach() error { return detach(x.m.opt.Mountpoint, true) }
+func (x *Mounted) Detach() error {
+	if x.HandedOver() {
+		return x.Unmount()
+	}
+	return detach(x.m.opt.Mountpoint, true)
+}
 
 // close frees what the mount holds, after the last request.
 func (m *mount) close() error {

@@ -3,20 +3,15 @@ package main
 import (
 	"errors"
 	"fmt"
-	"io"
 	"log/slog"
-	"math"
 	"os"
-	"os/signal"
 	"runtime"
 	"strconv"
 	"strings"
-	"syscall"
 	"time"
 
 	"github.com/dustin/go-humanize"
 	"github.com/spf13/cobra"
-	"golang.org/x/sys/unix"
 
 	"prismfs/fs"
 	"prismfs/gpudecode"
@@ -149,18 +144,26 @@ MOUNTPOINT/.prismfs/stats the counters.`,
 			if err != nil {
 				return err
 			}
-			if os.Getenv(envReady) != "" {
-				if !cmd.Flags().Changed("log-file") {
-					opt.Logger = warningsOnly(os.Stderr)
-				}
-				return serveInBackground(opt)
+			log := logFileOf(cmd)
+			switch {
+			case os.Getenv(envReady) != "":
+				return serveInBackground(opt, service{log: log})
+			case f.foreground:
+				return serve(opt, service{log: log})
 			}
-			if f.foreground {
-				return serve(opt, func(error) {})
+			if _, ok := fs.HandedOver(args[1]); ok {
+				return usageError("mounting on %s: whoever hands a descriptor over waits for this process; add --foreground", args[1])
 			}
 			return mountInBackground()
 		},
 	}
+	f.register(cmd)
+	cmd.Flags().BoolVarP(&f.foreground, "foreground", "f", false, "stay in the foreground; Ctrl-C unmounts")
+	return cmd
+}
+
+// register adds the flags that say what is mounted and how.
+func (f *mountFlags) register(cmd *cobra.Command) {
 	flags := cmd.Flags()
 	flags.StringVar(&f.view, "view", "npy", "form of the files where a path names none: npy, png, ppm, raw, jpg, l3 or orig, with rgb, chw or a fidelity")
 	flags.Var(&f.cache, "cache", "memory for decoded files (default: a quarter of what machine and cgroup have free)")
@@ -168,7 +171,6 @@ MOUNTPOINT/.prismfs/stats the counters.`,
 	flags.StringVar(&f.device, "device", "", "the GPU that decodes: its index, UUID or the UUID of a MIG part (default: the freest)")
 	flags.BoolVar(&f.allowOther, "allow-other", false, "let other users read, as the permissions of the source allow")
 	flags.BoolVar(&f.nonEmpty, "nonempty", false, "mount over a folder that has files")
-	flags.BoolVarP(&f.foreground, "foreground", "f", false, "stay in the foreground; Ctrl-C unmounts")
 	flags.StringArrayVarP(&f.options, "options", "o", nil, "mount options as mount(8) passes them, comma-separated")
 	flags.DurationVar(&f.timeout, "timeout", fs.DefaultTimeout, "how long the kernel may answer for names and attributes without asking; 0 for never")
 	flags.IntVarP(&f.jobs, "jobs", "j", runtime.GOMAXPROCS(0), "decoding threads")
@@ -178,7 +180,6 @@ MOUNTPOINT/.prismfs/stats the counters.`,
 	flags.Var(&f.maxGap, "max-gap", "bytes of a PCR record that are read rather than skipped; 0 for none (default: what suits the store)")
 	flags.Var(&f.throttle, "throttle", "read no more than this from the source in a second, to see what a slow disk or network does")
 	flags.StringVar(&f.tableDir, "table-dir", "", "where tables of PCR datasets are kept, or - for nowhere (default: prismfs/tables in the user's cache folder)")
-	return cmd
 }
 
 // mountOptions checks the flags.
@@ -250,139 +251,6 @@ func (f *mountFlags) kernelOptions() []string {
 		}
 	}
 	return list
-}
-
-// serve mounts, reports and stays until the mount is gone. The first signal
-// unmounts. If files are open the mount stays, and a second one detaches it: it
-// vanishes, and the files stay readable until they are closed.
-func serve(opt fs.Options, report func(error)) error {
-	signals := make(chan os.Signal, 2)
-	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
-	if !signal.Ignored(syscall.SIGHUP) { // as nohup has it
-		signal.Notify(signals, syscall.SIGHUP)
-	}
-	mounted, err := fs.Mount(opt)
-	if err != nil {
-		err = withStatus(statusOfMount(err), err)
-	}
-	report(err)
-	if err != nil {
-		return err
-	}
-	gone := make(chan struct{})
-	go func() {
-		mounted.Wait()
-		close(gone)
-	}()
-	asked := false
-	for {
-		select {
-		case <-gone:
-			return nil
-		case <-signals:
-			if err := leave(mounted, asked); err != nil {
-				mounted.Logger().Warn("still mounted; a second signal detaches it", "error", err)
-			}
-			asked = true
-		}
-	}
-}
-
-func leave(mounted *fs.Mounted, lazy bool) error {
-	if lazy {
-		return mounted.Detach()
-	}
-	return mounted.Unmount()
-}
-
-// A background process finds envReady in its environment, and says on the
-// descriptor readyFD that the mount answers (readyText), or why there is none.
-const (
-	envReady  = "PRISMFS_BACKGROUND"
-	readyFD   = 3
-	readyText = "ready"
-)
-
-// warningsOnly returns the logger of a background process without a log file:
-// the terminal is told what is wrong until the mount answers, and the rest
-// stands in .prismfs/log.
-func warningsOnly(w io.Writer) *slog.Logger {
-	return slog.New(slog.NewTextHandler(w, &slog.HandlerOptions{Level: slog.LevelWarn}))
-}
-
-// serveInBackground is serve in the process that mountInBackground starts: it
-// says on the pipe how the mount went, and keeps no folder busy.
-func serveInBackground(opt fs.Options) error {
-	os.Unsetenv(envReady)
-	pipe := os.NewFile(readyFD, "ready")
-	return serve(opt, func(err error) {
-		if err != nil {
-			fmt.Fprintf(pipe, "%d %s", statusOf(err), oneLine(err.Error()))
-		} else {
-			fmt.Fprint(pipe, readyText)
-		}
-		pipe.Close()
-		leaveCaller()
-	})
-}
-
-// leaveCaller lets go of the caller's folder and terminal. Until the mount
-// answers, fusermount3 may have had something to say there.
-func leaveCaller() {
-	if err := os.Chdir("/"); err != nil {
-		slog.Warn("the folder of the caller stays busy", "error", err)
-	}
-	if null, err := os.OpenFile(os.DevNull, os.O_WRONLY, 0); err == nil {
-		unix.Dup3(int(null.Fd()), int(os.Stderr.Fd()), 0)
-		null.Close()
-	}
-}
-
-// mountInBackground runs this command line again, in a session of its own, and
-// waits until that mount answers.
-func mountInBackground() error {
-	read, write, err := os.Pipe()
-	if err != nil {
-		return err
-	}
-	defer read.Close()
-	self, err := os.Executable()
-	if err != nil {
-		return err
-	}
-	// Locks and pipes of the caller's shell must not live as long as the mount.
-	if err := unix.CloseRange(readyFD, math.MaxUint32, unix.CLOSE_RANGE_CLOEXEC); err != nil {
-		slog.Debug("descriptors of the caller stay open in the mount", "error", err)
-	}
-	null, err := os.OpenFile(os.DevNull, os.O_RDWR, 0)
-	if err != nil {
-		return err
-	}
-	defer null.Close()
-	child, err := os.StartProcess(self, os.Args, &os.ProcAttr{
-		Env:   append(os.Environ(), envReady+"=1"),
-		Files: []*os.File{null, null, os.Stderr, write},
-		Sys:   &syscall.SysProcAttr{Setsid: true},
-	})
-	write.Close()
-	if err != nil {
-		return fmt.Errorf("starting the mount in the background: %w", err)
-	}
-	answer, err := io.ReadAll(read)
-	if err == nil && string(answer) == readyText {
-		return child.Release()
-	}
-	state, err := child.Wait()
-	if err != nil {
-		return err
-	}
-	var status exitStatus
-	var text string
-	if _, err := fmt.Sscanf(string(answer), "%d", &status); err == nil {
-		_, text, _ = strings.Cut(string(answer), " ")
-		return withStatus(status, errors.New(text))
-	}
-	return fmt.Errorf("the background process ended with %v before the mount answered; --foreground shows more", state)
 }
 
 // statusOfMount maps what went wrong to an exit status.

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
-	"os"
 	"runtime"
 	"runtime/debug"
 	"strconv"
@@ -63,12 +62,12 @@ func oneLine(s string) string {
 // rootState is what the persistent flags set up before a subcommand runs.
 type rootState struct {
 	started bool // the command line was understood
-	logFile *os.File
+	logFile *logFile
 }
 
 func (s *rootState) close() {
 	if s.logFile != nil {
-		s.logFile.Close()
+		s.logFile.close()
 	}
 }
 
@@ -91,15 +90,16 @@ decoded on the way, at any fidelity, for programs that know nothing of it.`,
 	flags := root.PersistentFlags()
 	flags.StringVar(&level, "log-level", "info", "least level of log lines: debug, info, warn or error")
 	flags.StringVar(&format, "log-format", "text", "form of log lines: text or json")
-	flags.StringVar(&file, "log-file", "", "append log lines to this file (default: standard error)")
+	flags.StringVar(&file, "log-file", "", "append log lines to this file, which a mount opens anew on SIGHUP (default: standard error)")
 	root.PersistentPreRunE = func(cmd *cobra.Command, _ []string) error {
 		out := cmd.ErrOrStderr()
 		if file != "" {
-			f, err := os.OpenFile(file, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644)
+			f, err := openLogFile(file)
 			if err != nil {
-				return fmt.Errorf("opening --log-file: %w", err)
+				return err
 			}
 			state.logFile, out = f, f
+			cmd.SetContext(withLogFile(cmd.Context(), f))
 		}
 		logger, err := newLogger(out, level, format)
 		if err != nil {

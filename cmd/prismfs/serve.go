@@ -1,0 +1,107 @@
+package main
+
+import (
+	"log/slog"
+	"net"
+	"os"
+	"os/signal"
+	"syscall"
+
+	"prismfs/fs"
+)
+
+// service says how a process that serves a mount behaves.
+type service struct {
+	report     func(error) // is told how mounting went; may be nil
+	log        *logFile    // nil for none
+	background bool        // no terminal can close on it
+	lazily     bool        // the first signal detaches, whatever is open
+}
+
+// serve mounts, reports and stays until the mount is gone. The first signal
+// unmounts. If files are open the mount stays, and a second one detaches it: it
+// vanishes, and the files stay readable until they are closed. SIGHUP opens the log
+// file anew; where there is none, a process in the foreground takes it for the
+// end of its terminal.
+func serve(opt fs.Options, s service) error {
+	signals := make(chan os.Signal, 2)
+	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
+	reopens := s.background || s.log != nil
+	if reopens || !signal.Ignored(syscall.SIGHUP) { // as nohup has it
+		signal.Notify(signals, syscall.SIGHUP)
+	}
+	if s.log != nil {
+		opt.LogFile = s.log.path
+	}
+	mounted, err := fs.Mount(opt)
+	if err != nil {
+		err = withStatus(statusOfMount(err), err)
+	}
+	if s.report != nil {
+		s.report(err)
+	}
+	if err != nil {
+		return err
+	}
+	tellSystemd("READY=1")
+	gone := make(chan struct{})
+	go func() {
+		mounted.Wait()
+		close(gone)
+	}()
+	lazy := s.lazily
+	for {
+		select {
+		case <-gone:
+			return nil
+		case sig := <-signals:
+			if sig == syscall.SIGHUP && reopens {
+				s.reopenLog(mounted.Logger())
+				continue
+			}
+			if err := leave(mounted, lazy); err != nil {
+				mounted.Logger().Warn("still mounted; a second signal detaches it", "error", err)
+			} else if mounted.HandedOver() {
+				return nil // who mounted it unmounts it
+			}
+			lazy = true
+		}
+	}
+}
+
+func leave(mounted *fs.Mounted, lazy bool) error {
+	if lazy {
+		return mounted.Detach()
+	}
+	return mounted.Unmount()
+}
+
+func (s service) reopenLog(log *slog.Logger) {
+	if s.log == nil {
+		return
+	}
+	if err := s.log.reopen(); err != nil {
+		log.Warn("the old log file is kept", "error", err)
+		return
+	}
+	log.Info("the log file was opened anew", "file", s.log.path)
+}
+
+// tellSystemd sends a state to the service manager that started this process, as
+// sd_notify(3) does. Where there is none, or it does not listen, nothing depends
+// on it.
+func tellSystemd(state string) {
+	address := os.Getenv("NOTIFY_SOCKET")
+	if address == "" {
+		return
+	}
+	conn, err := net.DialUnix("unixgram", nil, &net.UnixAddr{Net: "unixgram", Name: address})
+	if err != nil {
+		slog.Debug("the service manager cannot be told that the mount answers", "error", err)
+		return
+	}
+	defer conn.Close()
+	if _, err := conn.Write([]byte(state)); err != nil {
+		slog.Debug("the service manager was not told that the mount answers", "error", err)
+	}
+}
