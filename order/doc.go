@@ -11,5 +11,8 @@
 //
 // Where the order is known beforehand, a [Lookahead] follows the reader along it.
 //
+// In streams the order is given, not found out: an [Epoch] is a function of a seed
+// and a number, and package shard lays its samples out as files.
+//
 // It knows neither FUSE nor codecs: a [Source] lists folders and makes images.
 package order
