@@ -28,7 +28,7 @@ func (s *scheduler) next(ses *session) *batch {
 	defer s.mu.Unlock()
 	ses.idle++
 	defer func() { ses.idle-- }()
-	for s.waiting.len+s.ahead.len == 0 && !ses.broken && !s.closed {
+	for !s.worthABatch(ses) && !ses.broken && !s.closed {
 		s.wake.Wait()
 	}
 	// While a session begins it has no batches yet.

@@ -11,8 +11,8 @@ import (
 
 // A scheduler is what stands in front of a device. What waits becomes the next
 // batch as soon as a lane is free, and a request that finds one free does not
-// wait; there are no timers. Whatever the device does not do, its caller decodes
-// on the CPU.
+// wait, unless it is ahead of its reader (see worthABatch); there are no timers.
+// Whatever the device does not do, its caller decodes on the CPU.
 type scheduler struct {
 	open     func() (device, error)
 	now      func() time.Time
@@ -30,6 +30,7 @@ type scheduler struct {
 	waiting, ahead turns
 	waitingBytes   int64     // of samples
 	most           batchSize // of the next batch
+	typical        batchSize // of an image of late
 	good           int       // batches since most was changed
 	costs          costs
 	session        *session // nil: no device
@@ -49,7 +50,8 @@ const (
 	// one is decoded, one comes down.
 	deviceLanes = 3
 
-	// aheadMost is how many images are decoded ahead on a device at a time.
+	// aheadMost is how many images that are decoded ahead wait for a device while
+	// nothing is known of their sizes.
 	aheadMost = 64
 
 	// A device that fails is left alone, first for firstPause, then for twice as
@@ -154,12 +156,11 @@ func (s *scheduler) up() bool {
 	return false
 }
 
-// spare reports whether an image would be decoded ahead on the device. Where the
-// last one was not worth it, the next one is not either.
+// spare reports whether an image would be decoded ahead on the device.
 func (s *scheduler) spare() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.session != nil && s.waiting.len == 0 && s.ahead.len < aheadMost && (s.always || s.costs.skipped == 0)
+	return s.chosen() && s.waiting.len == 0 && s.ahead.len < s.aheadLimit()
 }
 
 // admit puts a job into the queue, or returns false if it is for the CPU. What
@@ -179,12 +180,13 @@ func (s *scheduler) admit(j *deviceJob) (bool, error) {
 	case !j.size.fits(s.session.device.most()):
 		s.counters.tooLarge.Add(1)
 		return false, nil
-	case j.request.Ahead && (s.waiting.len > 0 || s.ahead.len >= aheadMost):
+	case j.request.Ahead && s.ahead.len >= s.aheadLimit():
 		if s.always {
 			return false, ErrBusy
 		}
 		return false, nil
 	}
+	s.learn(j.size)
 	bytes, key := int64(len(j.request.Pix)), keyOf(coding, j.request)
 	if !s.always {
 		now := load{laneIdle: s.session.idle > 0, deviceWaiting: s.waitingBytes, placeIdle: placeIdle, cpuWaiting: cpuWaiting}
