@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
+
+	"prismfs/dataset"
 )
 
 // Fallbacks force what a machine may not allow, so that each way of serving can
@@ -15,17 +17,25 @@ type Fallbacks struct {
 	Memory        bool // buffers are plain memory
 	// RefuseEvery n > 0 refuses every nth registration of a backing file.
 	RefuseEvery uint64
+	// Store is what goes wrong with the source.
+	Store dataset.Faults
 }
 
 // The environment variables that ParseFallbacks is given the values of.
 const (
 	EnvForce = "PRISMFS_FORCE" // comma-separated: no-fsopen, no-passthrough, memfd, memory
 	EnvFault = "PRISMFS_FAULT" // register:N
+	EnvStore = "PRISMFS_STORE" // a script of dataset.ParseFaults
 )
 
-// ParseFallbacks reads the values of EnvForce and EnvFault; empty is nothing.
-func ParseFallbacks(force, fault string) (Fallbacks, error) {
+// ParseFallbacks reads the values of EnvForce, EnvFault and EnvStore; empty is
+// nothing.
+func ParseFallbacks(force, fault, store string) (Fallbacks, error) {
 	var f Fallbacks
+	var err error
+	if f.Store, err = dataset.ParseFaults(store); err != nil {
+		return f, fmt.Errorf("%s: %w", EnvStore, err)
+	}
 	flags := map[string]*bool{
 		"no-fsopen": &f.NoFsopen, "no-passthrough": &f.NoPassthrough, "memfd": &f.Memfd, "memory": &f.Memory,
 	}
@@ -64,6 +74,9 @@ func (f Fallbacks) String() string {
 	}
 	if f.RefuseEvery > 0 {
 		words = append(words, fmt.Sprintf("register:%d", f.RefuseEvery))
+	}
+	if script := f.Store.String(); script != "" {
+		words = append(words, "store: "+script)
 	}
 	return strings.Join(words, ",")
 }

@@ -162,6 +162,9 @@ func Mount(opt Options) (*Mounted, error) {
 	if err != nil {
 		return nil, &SourceError{err}
 	}
+	if opt.Force.Store.String() != "" {
+		store = dataset.Faulty(store, opt.Force.Store)
+	}
 	if opt.Throttle > 0 {
 		store = dataset.Throttle(store, opt.Throttle)
 	}

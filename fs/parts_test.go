@@ -160,16 +160,16 @@ broken line
 }
 
 func TestParseFallbacks(t *testing.T) {
-	f, err := ParseFallbacks("memfd,no-passthrough", "register:7")
-	if want := (Fallbacks{NoPassthrough: true, Memfd: true, RefuseEvery: 7}); err != nil || f != want {
+	f, err := ParseFallbacks("memfd,no-passthrough", "register:7", "read fail EIO")
+	if err != nil || !f.NoPassthrough || !f.Memfd || f.RefuseEvery != 7 || f.Store.String() != "read fail EIO" || f.NoFsopen || f.Memory {
 		t.Errorf("got %+v, %v", f, err)
 	}
-	if got := f.String(); got != "no-passthrough,memfd,register:7" {
+	if got := f.String(); got != "no-passthrough,memfd,register:7,store: read fail EIO" {
 		t.Errorf("String: %q", got)
 	}
-	for _, bad := range [][2]string{{"nothing", ""}, {"", "register:0"}, {"", "register:x"}, {"", "open:3"}} {
-		if _, err := ParseFallbacks(bad[0], bad[1]); err == nil {
-			t.Errorf("ParseFallbacks(%q, %q) is no error", bad[0], bad[1])
+	for _, bad := range [][3]string{{"nothing"}, {"", "register:0"}, {"", "register:x"}, {"", "open:3"}, {"", "", "read often"}} {
+		if _, err := ParseFallbacks(bad[0], bad[1], bad[2]); err == nil {
+			t.Errorf("ParseFallbacks(%q, %q, %q) is no error", bad[0], bad[1], bad[2])
 		}
 	}
 }

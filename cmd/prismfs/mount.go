@@ -189,7 +189,7 @@ func (f *mountFlags) mountOptions(source, mountpoint string) (fs.Options, error)
 	if err != nil {
 		return opt, withStatus(statusUsage, err)
 	}
-	force, err := fs.ParseFallbacks(os.Getenv(fs.EnvForce), os.Getenv(fs.EnvFault))
+	force, err := fs.ParseFallbacks(os.Getenv(fs.EnvForce), os.Getenv(fs.EnvFault), os.Getenv(fs.EnvStore))
 	if err != nil {
 		return opt, withStatus(statusUsage, err)
 	}
