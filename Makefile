@@ -8,6 +8,9 @@ GO      ?= go
 PYTHON  ?= /usr/bin/python3
 PREFIX  ?= /usr/local
 DESTDIR ?=
+# Where mount(8) looks for mount.prismfs, which is a link to the binary.
+SBINDIR ?= /sbin
+UNITDIR ?= /usr/lib/systemd/system
 # Time for each fuzz target of `make fuzz`, and of `make test`.
 FUZZTIME      ?= 60s
 TEST_FUZZTIME ?= 20s
@@ -16,7 +19,7 @@ export PYTHON
 # The headers that go-nvml comes with call some of what it binds deprecated.
 export CGO_CFLAGS ?= -O2 -g -Wno-deprecated-declarations
 
-.PHONY: help setup build install demo test bench bench-mount bench-pcr check-gpu check-libcuda check-ptx lint fuzz clean
+.PHONY: help setup build man install demo test bench bench-mount bench-pcr check-gpu check-libcuda check-ptx lint fuzz clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -28,8 +31,24 @@ setup: ## install what is missing (Debian, as root), or say what to install
 build: ## bin/prismfs
 	$(GO) build -trimpath -o bin/prismfs ./cmd/prismfs
 
-install: build ## into PREFIX (/usr/local), below DESTDIR
+man: ## bin/man: manual pages; bin/completions: for bash, zsh and fish
+	rm -rf bin/man bin/completions
+	mkdir -p bin/man bin/completions
+	$(GO) run -tags man ./cmd/prismfs man bin/man
+	for shell in bash zsh fish; do $(GO) run -tags man ./cmd/prismfs completion $$shell >bin/completions/$$shell; done
+
+install: build man ## into PREFIX (/usr/local), with mount.prismfs in SBINDIR (/sbin), below DESTDIR
 	install -D -m 755 bin/prismfs '$(DESTDIR)$(PREFIX)/bin/prismfs'
+	install -d '$(DESTDIR)$(SBINDIR)'
+	ln -sf '$(PREFIX)/bin/prismfs' '$(DESTDIR)$(SBINDIR)/mount.prismfs'
+	install -d '$(DESTDIR)$(PREFIX)/share/man/man1'
+	install -m 644 bin/man/*.1 '$(DESTDIR)$(PREFIX)/share/man/man1'
+	install -D -m 644 bin/completions/bash '$(DESTDIR)$(PREFIX)/share/bash-completion/completions/prismfs'
+	install -D -m 644 bin/completions/zsh '$(DESTDIR)$(PREFIX)/share/zsh/site-functions/_prismfs'
+	install -D -m 644 bin/completions/fish '$(DESTDIR)$(PREFIX)/share/fish/vendor_completions.d/prismfs.fish'
+	install -d '$(DESTDIR)$(UNITDIR)'
+	sed 's|@PREFIX@|$(PREFIX)|' packaging/prismfs@.service >'$(DESTDIR)$(UNITDIR)/prismfs@.service'
+	install -D -m 644 packaging/logrotate '$(DESTDIR)$(PREFIX)/share/doc/prismfs/logrotate'
 	install -D -m 644 LICENSE '$(DESTDIR)$(PREFIX)/share/doc/prismfs/LICENSE'
 	install -D -m 644 NOTICE '$(DESTDIR)$(PREFIX)/share/doc/prismfs/NOTICE'
 

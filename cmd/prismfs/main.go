@@ -8,6 +8,7 @@ package main
 
 import (
 	"context"
+	"fmt"
 	"os"
 	"os/signal"
 	"syscall"
@@ -24,5 +25,16 @@ func run() exitStatus {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	context.AfterFunc(ctx, stop)
-	return execute(ctx, os.Args[1:], os.Stdin, os.Stdout, os.Stderr)
+	if !isMountHelper(os.Args[0]) {
+		return execute(ctx, os.Args[1:], os.Stdin, os.Stdout, os.Stderr)
+	}
+	line, fake, err := helperArguments(os.Args[1:])
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return statusOf(err)
+	}
+	if fake {
+		return statusOK
+	}
+	return execute(ctx, line, os.Stdin, os.Stdout, os.Stderr)
 }

@@ -7,7 +7,6 @@ import (
 	"os"
 	"runtime"
 	"strconv"
-	"strings"
 	"time"
 
 	"github.com/dustin/go-humanize"
@@ -51,7 +50,7 @@ type mountFlags struct {
 	allowOther bool
 	nonEmpty   bool
 	foreground bool
-	options    []string
+	options    optionList
 	timeout    time.Duration
 	jobs       int
 	readAhead  imageCount
@@ -171,7 +170,9 @@ func (f *mountFlags) register(cmd *cobra.Command) {
 	flags.StringVar(&f.device, "device", "", "the GPU that decodes: its index, UUID or the UUID of a MIG part (default: the freest)")
 	flags.BoolVar(&f.allowOther, "allow-other", false, "let other users read, as the permissions of the source allow")
 	flags.BoolVar(&f.nonEmpty, "nonempty", false, "mount over a folder that has files")
-	flags.StringArrayVarP(&f.options, "options", "o", nil, "mount options as mount(8) passes them, comma-separated")
+	f.options.flags = flags
+	flags.BoolVar(&f.options.sloppy, "sloppy", false, "pass over options after -o that are unknown")
+	flags.VarP(&f.options, "options", "o", "comma-separated options as mount(8) passes them: the kernel's, or these flags (view=png,cache=4GiB)")
 	flags.DurationVar(&f.timeout, "timeout", fs.DefaultTimeout, "how long the kernel may answer for names and attributes without asking; 0 for never")
 	flags.IntVarP(&f.jobs, "jobs", "j", runtime.GOMAXPROCS(0), "decoding threads")
 	flags.Var(&f.readAhead, "read-ahead", "images decoded ahead of a reader that goes through a folder in order, or off")
@@ -217,40 +218,12 @@ func (f *mountFlags) mountOptions(source, mountpoint string) (fs.Options, error)
 		Source: source, Mountpoint: mountpoint,
 		View: view, CacheBytes: int64(f.cache), Workers: f.jobs, ReadAhead: int(f.readAhead),
 		Backend: backend, Device: f.device,
-		AllowOther: f.allowOther, NonEmpty: f.nonEmpty, MountOptions: f.kernelOptions(),
+		AllowOther: f.allowOther, NonEmpty: f.nonEmpty, MountOptions: f.options.kernel,
 		EntryTimeout: timeout, AttrTimeout: timeout,
 		KeepDuplicates: f.keepDuplicates, TolerateJPEGWarnings: f.tolerate,
 		MaxGap: f.maxGap.option(), Throttle: int64(f.throttle), TableDir: f.tableDir,
 		Logger: slog.Default(), Version: versionString(), Force: force,
 	}, nil
-}
-
-// passedOver are the -o options that change nothing here: what only mount(8) and
-// systemd read, what every mount of ours is, and what speaks of writing.
-var passedOver = map[string]bool{
-	"": true, "auto": true, "noauto": true, "user": true, "users": true, "owner": true, "group": true,
-	"_netdev": true, "nofail": true, "defaults": true, "default_permissions": true, "ro": true, "rw": true,
-	"sync": true, "async": true, "atime": true, "noatime": true, "diratime": true, "nodiratime": true,
-	"relatime": true, "norelatime": true, "strictatime": true, "lazytime": true, "nolazytime": true,
-}
-
-// kernelOptions lists the -o options that mean something to the kernel.
-func (f *mountFlags) kernelOptions() []string {
-	var list []string
-	for _, group := range f.options {
-		for o := range strings.SplitSeq(group, ",") {
-			switch {
-			case o == "allow_other":
-				f.allowOther = true
-			case o == "nonempty":
-				f.nonEmpty = true
-			case passedOver[o], strings.HasPrefix(o, "x-"):
-			default:
-				list = append(list, o)
-			}
-		}
-	}
-	return list
 }
 
 // statusOfMount maps what went wrong to an exit status.

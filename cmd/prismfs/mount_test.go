@@ -11,8 +11,6 @@ import (
 	"syscall"
 	"testing"
 	"time"
-
-	"prismfs/fs"
 )
 
 // needMounts skips where this user cannot mount.
@@ -415,19 +413,6 @@ func TestByteSizeFlag(t *testing.T) {
 		if err := b.Set(text); err == nil {
 			t.Errorf("%q is %d", text, b)
 		}
-	}
-}
-
-func TestKernelOptions(t *testing.T) {
-	f := mountFlags{options: []string{"rw,relatime,_netdev,x-systemd.automount,noexec", "allow_other,nofail"}}
-	if got := f.kernelOptions(); len(got) != 1 || got[0] != "noexec" || !f.allowOther {
-		t.Errorf("kernel options %v, allow other %v", got, f.allowOther)
-	}
-	if _, err := (&mountFlags{view: "npy", backend: "cpu", jobs: 1}).mountOptions("a", "b"); err != nil {
-		t.Error(err)
-	}
-	if fs.DefaultView.String() != "npy" {
-		t.Errorf("the default view is %v", fs.DefaultView)
 	}
 }
 

@@ -1,0 +1,131 @@
+package main
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/spf13/cobra"
+)
+
+// parsed returns the flags of a command line of mount.
+func parsed(args ...string) (*mountFlags, error) {
+	f := new(mountFlags)
+	cmd := &cobra.Command{Use: "mount"}
+	f.register(cmd)
+	return f, cmd.ParseFlags(args)
+}
+
+func TestMountOptions(t *testing.T) {
+	f, err := parsed("-o", "rw,relatime,_netdev,x-systemd.automount,noexec,comment=a", "-o", "allow_other,nofail,user=joe,view=png+rgb",
+		"-o", "cache=4GiB,timeout=5s,keep_duplicates,read-ahead=off,context=system_u:object_r:x_t")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff([]string{"noexec", "context=system_u:object_r:x_t"}, f.options.kernel); diff != "" {
+		t.Errorf("kernel options (want, got):\n%s", diff)
+	}
+	if !f.allowOther || f.view != "png+rgb" || f.cache != 4<<30 || f.timeout.Seconds() != 5 || !f.keepDuplicates || f.readAhead != -1 {
+		t.Errorf("%+v", f)
+	}
+	for _, c := range []struct{ option, text string }{
+		{"bogus", `"bogus" is no mount option`}, {"cache", `"cache" needs a value`}, {"cache=lots", "want a size"},
+		{"options=a", "no mount option"}, {"foreground", "no mount option"},
+	} {
+		if _, err := parsed("-o", c.option); err == nil || !strings.Contains(err.Error(), c.text) {
+			t.Errorf("-o %s: %v, want %s", c.option, err, c.text)
+		}
+	}
+	if _, err := parsed("--sloppy", "-o", "bogus,view=png"); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestHelperArguments(t *testing.T) {
+	for _, c := range []struct {
+		args []string
+		line string
+		fake bool
+	}{
+		{[]string{"src", "/mnt"}, "mount -- src /mnt", false},
+		{[]string{"src", "/mnt", "-o", "rw,view=png"}, "mount -o rw,view=png -- src /mnt", false},
+		{[]string{"src", "/mnt", "-n", "-v", "-orw", "-t", "prismfs"}, "mount -o rw -- src /mnt", false},
+		{[]string{"src", "/mnt", "-sfo", "rw"}, "mount --sloppy -o rw -- src /mnt", true},
+	} {
+		line, fake, err := helperArguments(c.args)
+		if err != nil || strings.Join(line, " ") != c.line || fake != c.fake {
+			t.Errorf("%q gives %q, %v, %v", c.args, line, fake, err)
+		}
+	}
+	for _, args := range [][]string{{"src"}, {"src", "/mnt", "-o"}, {"src", "/mnt", "more"}, {"src", "/mnt", "-N", "7"}, {"src", "/mnt", "-x"}} {
+		if line, _, err := helperArguments(args); statusOf(err) != statusUsage {
+			t.Errorf("%q gives %q, %v", args, line, err)
+		}
+	}
+}
+
+// TestMountByMount has mount(8) find the helper, in a mount namespace whose /sbin
+// holds nothing else, and umount(8) take the mount away.
+func TestMountByMount(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("only root can mount(8)")
+	}
+	packed, mnt := packedImages(t)
+	script := `set -e
+mount -t tmpfs none /sbin/
+ln -s "$1" /sbin/mount.prismfs
+mount -t prismfs "$2" "$3" -o view=png,cache=64MiB,_netdev,nofail,x-systemd.automount,ro,allow_other,noexec
+grep " $3 " /proc/self/mountinfo
+head -c 4 "$3/cat/0.png"
+grep -o '"view": "png"' "$3/.prismfs/config"
+umount "$3"
+! grep " $3 " /proc/self/mountinfo
+mount -f -t prismfs "$2" "$3"
+! grep " $3 " /proc/self/mountinfo
+mount -t prismfs "$2" "$3" -o bogus || echo "status $?"
+mount -s -t prismfs "$2" "$3" -o bogus && umount "$3"
+`
+	cmd := exec.Command("unshare", "-m", "sh", "-c", script, "sh", os.Args[0], packed, mnt)
+	cmd.Env = append(os.Environ(), envRunMain+"=1", "PATH="+os.Getenv("PATH")+":"+filepath.Dir("/usr/bin/mount"))
+	status, out := output(t, cmd)
+	if status != statusOK {
+		t.Fatalf("status %d: %s", status, out)
+	}
+	for _, want := range []string{"fuse.prismfs", "ro,nosuid,nodev,noexec", "allow_other", "\x89PNG", `"view": "png"`, `"bogus" is no mount option`, "status 2"} {
+		if !strings.Contains(out, want) {
+			t.Errorf("%q is missing in:\n%s", want, out)
+		}
+	}
+}
+
+// TestUnit has systemd read the unit.
+func TestUnit(t *testing.T) {
+	analyze, err := exec.LookPath("systemd-analyze")
+	if err != nil {
+		t.Skip("there is no systemd-analyze here")
+	}
+	unit, err := os.ReadFile("../../packaging/prismfs@.service")
+	if err != nil {
+		t.Fatal(err)
+	}
+	self := filepath.Join(t.TempDir(), "bin", "prismfs") // which has to be there
+	writeFile(t, self, []byte("#!/bin/sh\n"))
+	if err := os.Chmod(self, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	verify := func(text string) string {
+		file := filepath.Join(t.TempDir(), "prismfs@.service")
+		writeFile(t, file, []byte(strings.ReplaceAll(text, "@PREFIX@/bin/prismfs", self)))
+		_, out := output(t, exec.Command(analyze, "verify", "--man=no", file))
+		return out
+	}
+	if said := verify(string(unit)); said != "" {
+		t.Errorf("systemd says: %s", said)
+	}
+	if said := verify(strings.Replace(string(unit), "Type=notify", "Type=notified", 1)); !strings.Contains(said, "notified") {
+		t.Errorf("systemd finds nothing wrong with a wrong unit: %q", said)
+	}
+}
