@@ -40,12 +40,13 @@ type beneath struct {
 	at       place  // what root is
 	realDir  string // where root was when it was opened, absolute, free of links
 	walkOnly bool   // openat2 is not there
+	watched  bool   // folders that links lead through are told of
 }
 
 // openat2Works finds out whether the kernel, and whatever filters its calls,
 // lets us use openat2.
 func openat2Works(root int) bool {
-	fd, err := openat2(root, ".", unix.O_PATH)
+	fd, err := openat2(root, ".", unix.O_PATH, resolveFlags)
 	if err != nil {
 		return false
 	}
@@ -54,34 +55,43 @@ func openat2Works(root int) bool {
 }
 
 // open returns a descriptor of what path leads to. Flags are O_PATH or the
-// flags of a reading open. The error is ErrOutside or a bare error number.
-func (b *beneath) open(path string, flags int) (int, error) {
+// flags of a reading open. The error is ErrOutside or a bare error number. Where
+// the folders that links lead through are watched, through is what they allow.
+func (b *beneath) open(path string, flags int) (fd int, through passage, err error) {
 	if path == "" {
 		path = "."
 	}
 	if fd, err, ok := b.atOnce(path, flags); ok {
-		return fd, err
+		return fd, nil, err
 	}
 	return b.walk(path, flags)
 }
 
-// atOnce is open in one system call, and not ok where only a walk can tell.
+// atOnce is open in one system call, and not ok where only a walk can tell. With
+// watched folders it takes paths without links only.
 func (b *beneath) atOnce(path string, flags int) (fd int, err error, ok bool) {
 	// A path of more than PATH_MAX bytes is too long for the kernel, not for us.
 	if b.walkOnly || len(path) >= unix.PathMax {
 		return -1, nil, false
 	}
+	resolve := uint64(resolveFlags)
+	if b.watched {
+		resolve |= unix.RESOLVE_NO_SYMLINKS
+	}
 	for range maxBeneathTries {
-		if fd, err = openat2(b.root, path, flags); err != unix.EAGAIN {
+		if fd, err = openat2(b.root, path, flags, resolve); err != unix.EAGAIN {
 			break
 		}
+	}
+	if b.watched && err == unix.ELOOP {
+		return -1, nil, false // there is a link in it, or a loop of links
 	}
 	return fd, err, err != unix.EAGAIN && err != unix.EXDEV
 }
 
 // openat2 opens a path beneath a folder.
-func openat2(dir int, path string, flags int) (int, error) {
-	how := unix.OpenHow{Flags: uint64(flags | unix.O_CLOEXEC), Resolve: resolveFlags}
+func openat2(dir int, path string, flags int, resolve uint64) (int, error) {
+	how := unix.OpenHow{Flags: uint64(flags | unix.O_CLOEXEC), Resolve: resolve}
 	for {
 		fd, err := unix.Openat2(dir, path, &how)
 		if err != unix.EINTR {
@@ -108,17 +118,19 @@ type walker struct {
 	dirs  []int // the folders from the root (not owned) to here; none when outside
 	out   int   // the folder outside; -1 when inside
 	links int
+
+	through passage // of a watched walk
 }
 
-func (b *beneath) walk(path string, flags int) (int, error) {
+func (b *beneath) walk(path string, flags int) (int, passage, error) {
 	w := &walker{b: b, dirs: []int{b.root}, out: -1}
 	defer w.leave()
 	fd, err := w.follow(path, flags)
 	// What is outside stays unknown: whether it exists, is a folder, is a loop.
 	if err != nil && w.out >= 0 && !isScarcity(err) {
-		return -1, ErrOutside
+		return -1, nil, ErrOutside
 	}
-	return fd, err
+	return fd, w.through, err
 }
 
 // follow walks path to its end and opens what is there.
@@ -143,14 +155,14 @@ func (w *walker) follow(path string, flags int) (int, error) {
 				if path, atRoot, err = w.turn(target, rest, more); err != nil {
 					return -1, err
 				}
-				if atRoot {
+				if atRoot && !w.b.watched {
 					if fd, err, ok := w.b.atOnce(path, flags); ok {
 						return fd, err
 					}
 				}
 				continue
 			case more:
-				err = w.enter(fd)
+				err = w.pass(fd)
 			default:
 				return w.arrive(fd, name, flags)
 			}
@@ -261,6 +273,19 @@ func (w *walker) leave() {
 		unix.Close(w.out)
 		w.out = -1
 	}
+}
+
+// pass is enter for a folder that is not the end of the path.
+func (w *walker) pass(fd int) error {
+	if w.b.watched && w.links > 0 {
+		var st unix.Stat_t
+		if err := unix.Fstat(fd, &st); err != nil {
+			unix.Close(fd)
+			return err
+		}
+		w.through = append(w.through, gate{mode: st.Mode, uid: st.Uid, gid: st.Gid})
+	}
+	return w.enter(fd)
 }
 
 // enter goes into the folder fd, and owns it from then on, error or not.

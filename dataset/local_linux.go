@@ -20,6 +20,9 @@ import (
 // the folder meanwhile. A link in a loop gives ELOOP, a dangling one
 // fs.ErrNotExist.
 //
+// WatchLinks has the permissions of what links lead to lessened by those of the
+// folders that they lead through.
+//
 // Renaming or moving the folder does not disturb the store, and a file system
 // that is mounted somewhere in the folder is part of it.
 type LocalStore struct {
@@ -68,6 +71,12 @@ func OpenLocal(dir string) (*LocalStore, error) {
 	return &LocalStore{dir: abs, root: root, conn: conn, b: b}, nil
 }
 
+// WatchLinks is for a store whose files are shown to others than who runs this
+// process: permissions of what a link leads to are given only as far as every
+// folder on the link's way can be searched by whom they speak of. It comes
+// before all other calls.
+func (s *LocalStore) WatchLinks() { s.b.watched = true }
+
 // String returns the absolute path of the folder.
 func (s *LocalStore) String() string { return s.dir }
 
@@ -105,11 +114,15 @@ func (s *LocalStore) openFile(ctx context.Context, path string) (*LocalFile, err
 	if err := refuse(info.Kind); err != nil {
 		return nil, err
 	}
-	fd, err := s.openBeneath(path, readFlags)
+	fd, through, err := s.openBeneath(path, readFlags)
 	if err != nil {
 		return nil, err
 	}
-	return newLocalFile(fd, s.full(path))
+	f, err := newLocalFile(fd, s.full(path))
+	if err == nil {
+		f.info.Mode = through.restrict(f.info.Mode, f.info.UID, f.info.GID)
+	}
+	return f, err
 }
 
 // refuse says why something of a kind is not opened as a file.
@@ -131,7 +144,7 @@ func (s *LocalStore) look(ctx context.Context, path string) (int, Info, error) {
 	if err := checkPath(path); err != nil {
 		return -1, Info{}, err
 	}
-	fd, err := s.openBeneath(path, unix.O_PATH)
+	fd, through, err := s.openBeneath(path, unix.O_PATH)
 	if err != nil {
 		return -1, Info{}, err
 	}
@@ -140,15 +153,16 @@ func (s *LocalStore) look(ctx context.Context, path string) (int, Info, error) {
 		unix.Close(fd)
 		return -1, Info{}, err
 	}
+	info.Mode = through.restrict(info.Mode, info.UID, info.GID)
 	return fd, info, nil
 }
 
 // openBeneath opens a path. The folder stays open until it has done so.
-func (s *LocalStore) openBeneath(path string, flags int) (fd int, err error) {
-	if s.conn.Control(func(uintptr) { fd, err = s.b.open(path, flags) }) != nil {
-		return -1, fs.ErrClosed // the only reason that Control has
+func (s *LocalStore) openBeneath(path string, flags int) (fd int, through passage, err error) {
+	if s.conn.Control(func(uintptr) { fd, through, err = s.b.open(path, flags) }) != nil {
+		return -1, nil, fs.ErrClosed // the only reason that Control has
 	}
-	return fd, err
+	return fd, through, err
 }
 
 // full returns a path of the store as the machine knows it, for messages.

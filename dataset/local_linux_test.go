@@ -431,7 +431,7 @@ func TestFifoAtTheLastMoment(t *testing.T) {
 	dir := t.TempDir()
 	must(t, unix.Mkfifo(dir+"/fifo", 0o644))
 	eachStore(t, dir, func(t *testing.T, s *LocalStore) {
-		fd, err := s.openBeneath("fifo", readFlags)
+		fd, _, err := s.openBeneath("fifo", readFlags)
 		must(t, err)
 		if _, err := newLocalFile(fd, "fifo"); !errors.Is(err, ErrSpecial) {
 			t.Errorf("a fifo as a file: %v", err)

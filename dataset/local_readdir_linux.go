@@ -32,7 +32,7 @@ func (s *LocalStore) readDir(ctx context.Context, path string, yield func(DirEnt
 	if err := checkPath(path); err != nil {
 		return err
 	}
-	fd, err := s.openBeneath(path, readFlags|unix.O_DIRECTORY)
+	fd, _, err := s.openBeneath(path, readFlags|unix.O_DIRECTORY)
 	if err != nil {
 		return err
 	}

@@ -157,11 +157,14 @@ func Mount(opt Options) (*Mounted, error) {
 	if opt.Source, err = filepath.Abs(opt.Source); err != nil {
 		return nil, &SourceError{err}
 	}
-	var store dataset.Store
-	store, err = dataset.OpenLocal(opt.Source)
+	local, err := dataset.OpenLocal(opt.Source)
 	if err != nil {
 		return nil, &SourceError{err}
 	}
+	if opt.AllowOther {
+		local.WatchLinks()
+	}
+	var store dataset.Store = local
 	if opt.Force.Store.String() != "" {
 		store = dataset.Faulty(store, opt.Force.Store)
 	}
