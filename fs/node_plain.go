@@ -64,13 +64,35 @@ func (n *plainNode) Open(ctx context.Context, flags uint32) (gofs.FileHandle, ui
 	return &plainHandle{node: n, file: f}, fuse.FOPEN_KEEP_CACHE | fuse.FOPEN_NOFLUSH, 0
 }
 
-// Read reads from the source.
+// Read reads from the source. A file that has been written to since it was
+// opened is refused: the kernel may have pages of what it was before, and a
+// reader would get a mixture.
 func (h *plainHandle) Read(ctx context.Context, dest []byte, off int64) (fuse.ReadResult, syscall.Errno) {
 	n, err := h.file.ReadAt(dest, off)
-	if err != nil && !errors.Is(err, io.EOF) {
+	if errors.Is(err, io.EOF) {
+		err = nil
+	}
+	if err == nil {
+		err = h.unwritten()
+	}
+	if err != nil {
 		return nil, h.node.m.fail("read", h.node.source, err)
 	}
 	return fuse.ReadResultData(dest[:n]), 0
+}
+
+// unwritten looks whether the open file has the content still that it was opened
+// with. Its change time does not tell: it moves when the name is given to
+// another file.
+func (h *plainHandle) unwritten() error {
+	info, err := h.file.Stat()
+	if err != nil {
+		return err
+	}
+	if was := h.node.info.ID; info.ID.Size != was.Size || info.ID.MTimeNS != was.MTimeNS {
+		return dataset.ErrChanged
+	}
+	return nil
 }
 
 // Release closes the source file.
