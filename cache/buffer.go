@@ -16,8 +16,11 @@ type Buffer[K comparable] struct {
 	charge    int64
 	content   content
 	backingID int32
-	pins      int   // protected by cache.mu
-	shelf     shelf // where it stands, or will when the last pin ends; the same
+
+	// Protected by cache.mu.
+	pins  int
+	shelf shelf // where it stands, or will when the last pin ends
+	used  int64 // when the last pin ended, under policy Pin
 }
 
 // Size returns the length in bytes.
@@ -33,7 +36,8 @@ func (b *Buffer[K]) Unpin() { b.cache.unpin(b) }
 
 // Spend says that, as far as anybody knows, the buffer has been read for the last
 // time: when room is needed it goes before all that were not spent, but not
-// before that. A Get afterwards takes it back.
+// before that. A Get afterwards takes it back. Under policy Pin it does nothing
+// to a buffer that has a place.
 func (b *Buffer[K]) Spend() {
 	b.cache.mu.Lock()
 	defer b.cache.mu.Unlock()

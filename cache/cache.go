@@ -7,9 +7,10 @@
 //
 // The cache promises:
 //   - One fill for any number of concurrent misses of a key.
-//   - A pinned buffer stays. The others form an LRU by bytes: their sum with
-//     the pinned ones stays within the budget where pins leave room for that.
-//     Those that were spent go before all others.
+//   - A pinned buffer stays. The others form an LRU by bytes, or stay in the
+//     order in which they came (Policy): their sum with the pinned ones stays
+//     within the budget where pins leave room for that. Those that were spent
+//     go before all others.
 //   - Pins may exceed the budget by an allowance. Beyond it a miss waits for a
 //     pin to end and then fails with ErrNoSpace; nothing is killed by the
 //     kernel for want of memory that the cache had promised to bound.
@@ -78,6 +79,8 @@ type Options struct {
 	// Unregister undoes Register when the buffer is evicted. It is needed
 	// with Register and must not call the cache.
 	Unregister func(id int32)
+	// Policy says what stays when room is needed.
+	Policy Policy
 	// MaxWait is how long a miss waits for pins to end; zero means 10 s.
 	MaxWait time.Duration
 }
@@ -88,6 +91,7 @@ type Stats struct {
 	Bytes                   int64  // of published buffers, running fills and what is being freed
 	PinnedBytes             int64  // of published buffers in use
 	Buffers, Pinned         int
+	KeptBytes               int64 // of published buffers that have a place, under policy Pin
 	Budget, Limit           int64 // of the moment; the most that buffers and pins may take
 	RegisterFailures        uint64
 }
@@ -101,6 +105,7 @@ type Cache[K comparable] struct {
 	changed   *sync.Cond // signalled when bytes are freed, a pin ends, or the cache closes
 	buffers   map[K]*Buffer[K]
 	idle      shelves[K] // published and not pinned
+	resident  residents
 	flights   map[K]*flight[K]
 	budget    int64 // of the moment, at most opt.Budget
 	used      int64 // charged for published buffers and running fills, until really freed
@@ -297,6 +302,7 @@ func (c *Cache[K]) land(key K, f *flight[K]) {
 	}
 	if f.buf != nil {
 		c.buffers[key] = b
+		c.resident.now += b.charge
 		if b.pins = f.waiters; b.pins > 0 {
 			c.pinned += b.charge
 			c.nPinned++
@@ -444,8 +450,8 @@ func (c *Cache[K]) reserve(charge int64, deadline time.Time) error {
 		case c.used+charge <= c.budget && !c.tooManyDescriptors():
 			c.used += charge
 			return nil
-		case c.shortOfRoom() && c.evict(c.idle.victim()):
-		case c.tooManyDescriptors() && c.evict(c.idle.openVictim()):
+		case c.shortOfRoom() && c.evict(c.victim()):
+		case c.tooManyDescriptors() && c.evict(c.idle.oldestOpen()):
 		case c.dying > 0:
 			c.changed.Wait()
 		case c.used+charge <= c.limit():
@@ -479,7 +485,7 @@ func (c *Cache[K]) awaitEviction(charge int64, deadline time.Time) bool {
 	if c.closed || c.used <= charge {
 		return false
 	}
-	return c.evict(c.idle.victim()) || c.waitUntil(deadline)
+	return c.evict(c.victim()) || c.waitUntil(deadline)
 }
 
 // waitUntil waits for a change or the deadline and reports false when that had
@@ -517,6 +523,7 @@ func (c *Cache[K]) evict(b *Buffer[K]) bool {
 	}
 	c.idle.remove(b)
 	delete(c.buffers, b.key)
+	c.dismiss(b)
 	c.evictions++
 	c.dying += b.charge
 	c.forgetDescriptor(b)
@@ -561,7 +568,7 @@ func (c *Cache[K]) pin(b *Buffer[K]) {
 		c.pinned += b.charge
 		c.nPinned++
 	}
-	b.shelf = passing
+	c.hit(b)
 	b.pins++
 }
 
@@ -578,6 +585,7 @@ func (c *Cache[K]) unpin(b *Buffer[K]) {
 	}
 	c.pinned -= b.charge
 	c.nPinned--
+	c.settle(b)
 	c.idle.add(b)
 	c.trim()
 	c.changed.Broadcast()
@@ -593,9 +601,10 @@ func (c *Cache[K]) Spend(key K) {
 }
 
 // spend moves a buffer to the shelf of those that were spent, where it stands
-// from its last Unpin on if it is in use. The lock is held.
+// from its last Unpin on if it is in use. One that has a place keeps it: the next
+// pass will want it. The lock is held.
 func (c *Cache[K]) spend(b *Buffer[K]) {
-	if c.buffers[b.key] != b { // evicted since
+	if b.shelf == kept || c.buffers[b.key] != b { // evicted since
 		return
 	}
 	if b.pins > 0 {
@@ -629,7 +638,7 @@ func (c *Cache[K]) SetBudget(bytes int64) {
 // trim evicts until the budget is kept or nothing is idle. The lock is held,
 // and given up while memory is freed.
 func (c *Cache[K]) trim() {
-	for c.used-c.dying > c.budget && c.evict(c.idle.victim()) {
+	for c.used-c.dying > c.budget && c.evict(c.victim()) {
 	}
 }
 
@@ -639,7 +648,7 @@ func (c *Cache[K]) Stats() Stats {
 	defer c.mu.Unlock()
 	return Stats{
 		Hits: c.hits, Misses: c.misses, Evictions: c.evictions,
-		Bytes: c.used, PinnedBytes: c.pinned,
+		Bytes: c.used, PinnedBytes: c.pinned, KeptBytes: c.resident.bytes,
 		Buffers: len(c.buffers), Pinned: c.nPinned,
 		Budget: c.budget, Limit: c.limit(),
 		RegisterFailures: c.refused,
@@ -661,7 +670,7 @@ func (c *Cache[K]) Close() error {
 	buffers := c.buffers
 	c.buffers = make(map[K]*Buffer[K])
 	c.idle.purge()
-	c.pinned, c.nPinned = 0, 0
+	c.pinned, c.nPinned, c.resident.bytes = 0, 0, 0
 	for _, b := range buffers {
 		c.forgetDescriptor(b)
 	}

@@ -78,13 +78,19 @@ func newCache(t testing.TB, opt Options) *Cache[int] {
 func (c *Cache[K]) audit() error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	var used, pinned int64
+	var used, pinned, resident int64
+	var idle [numShelves]int64
 	var nPinned, descs int
 	for key, b := range c.buffers {
 		used += b.charge
 		if b.pins > 0 {
 			nPinned++
 			pinned += b.charge
+		} else {
+			idle[b.shelf] += b.charge
+		}
+		if b.shelf == kept {
+			resident += b.charge
 		}
 		for i, lru := range c.idle.lru {
 			if want := b.pins == 0 && b.shelf == shelf(i); lru.Contains(key) != want {
@@ -103,6 +109,10 @@ func (c *Cache[K]) audit() error {
 		return fmt.Errorf("used is %d, buffers hold %d", c.used, used)
 	case c.pinned != pinned || c.nPinned != nPinned:
 		return fmt.Errorf("pinned is %d in %d buffers, should be %d in %d", c.pinned, c.nPinned, pinned, nPinned)
+	case c.resident.bytes != resident:
+		return fmt.Errorf("kept is %d, buffers with a place hold %d", c.resident.bytes, resident)
+	case c.idle.bytes != idle:
+		return fmt.Errorf("the shelves count %d bytes and hold %d", c.idle.bytes, idle)
 	case c.descs != descs:
 		return fmt.Errorf("descs is %d, buffers hold %d", c.descs, descs)
 	case c.idle.len() != len(c.buffers)-nPinned:

@@ -6,20 +6,21 @@ import (
 	"github.com/hashicorp/golang-lru/v2/simplelru"
 )
 
-// shelf is where a buffer stands while nobody uses it. When room is needed, the
-// shelves are cleared in the order of victim, each from the buffer that was
-// used longest ago.
+// shelf is where a buffer stands while nobody uses it.
 type shelf uint8
 
 const (
-	passing shelf = iota // an LRU
+	passing shelf = iota // an LRU, under policy Pin of newcomers
+	kept                 // has a place, under policy Pin
 	spent                // read for the last time, as far as anybody knows
 	numShelves
 )
 
-// shelves are the buffers that nobody uses. Its methods want the cache's lock.
+// shelves are the buffers that nobody uses, each shelf in the order of their use.
+// Its methods want the cache's lock.
 type shelves[K comparable] struct {
-	lru [numShelves]*simplelru.LRU[K, *Buffer[K]]
+	lru   [numShelves]*simplelru.LRU[K, *Buffer[K]]
+	bytes [numShelves]int64
 	// open has those that hold a descriptor, which may be as scarce as memory.
 	open *simplelru.LRU[K, *Buffer[K]]
 }
@@ -41,6 +42,7 @@ func newShelves[K comparable]() (shelves[K], error) {
 // add puts a buffer on its shelf as the one that was used last.
 func (s *shelves[K]) add(b *Buffer[K]) {
 	s.lru[b.shelf].Add(b.key, b)
+	s.bytes[b.shelf] += b.charge
 	if b.content.fd >= 0 {
 		s.open.Add(b.key, b)
 	}
@@ -49,9 +51,23 @@ func (s *shelves[K]) add(b *Buffer[K]) {
 // remove takes a buffer from its shelf.
 func (s *shelves[K]) remove(b *Buffer[K]) {
 	s.lru[b.shelf].Remove(b.key)
+	s.bytes[b.shelf] -= b.charge
 	if b.content.fd >= 0 {
 		s.open.Remove(b.key)
 	}
+}
+
+// oldest returns the buffer of a shelf that was used longest ago, nil if there is
+// none.
+func (s *shelves[K]) oldest(from shelf) *Buffer[K] {
+	_, b, _ := s.lru[from].GetOldest()
+	return b
+}
+
+// oldestOpen returns the buffer whose descriptor is to be closed next.
+func (s *shelves[K]) oldestOpen() *Buffer[K] {
+	_, b, _ := s.open.GetOldest()
+	return b
 }
 
 // len returns how many buffers there are.
@@ -65,24 +81,9 @@ func (s *shelves[K]) len() int {
 
 // purge forgets all of them.
 func (s *shelves[K]) purge() {
-	for _, lru := range s.lru {
+	for i, lru := range s.lru {
 		lru.Purge()
+		s.bytes[i] = 0
 	}
 	s.open.Purge()
-}
-
-// victim returns the buffer that is to give way next, nil if there is none.
-func (s *shelves[K]) victim() *Buffer[K] {
-	for _, from := range []shelf{spent, passing} {
-		if _, b, ok := s.lru[from].GetOldest(); ok {
-			return b
-		}
-	}
-	return nil
-}
-
-// openVictim returns the buffer whose descriptor is to be closed next.
-func (s *shelves[K]) openVictim() *Buffer[K] {
-	_, b, _ := s.open.GetOldest()
-	return b
 }
