@@ -52,6 +52,8 @@ type Options struct {
 	// CacheBytes is the budget for decoded files; 0 takes a quarter of what
 	// machine and cgroup have free.
 	CacheBytes int64
+	// CachePolicy says which decoded files stay when there is no room for all.
+	CachePolicy cache.Policy
 	// Workers is the number of decoding threads; 0 takes one a CPU.
 	Workers int
 	// Backend says what decodes: gpudecode.BackendCUDA is refused where there is no
@@ -353,7 +355,7 @@ func (m *mount) makeCache(server *fuse.Server) error {
 	if err != nil {
 		return err
 	}
-	opt := cache.Options{Budget: budget, PinAllowance: budget / pinAllowanceShare, Medium: medium}
+	opt := cache.Options{Budget: budget, PinAllowance: budget / pinAllowanceShare, Medium: medium, Policy: m.opt.CachePolicy}
 	if m.passthrough {
 		opt.Register = m.registrar(server)
 		opt.Unregister = func(id int32) {

@@ -17,6 +17,7 @@ type Stats struct {
 	CacheEvictions   uint64            `json:"cache_evictions"`
 	CacheBytes       int64             `json:"cache_bytes"`
 	PinnedBytes      int64             `json:"pinned_bytes"`
+	CacheKept        int64             `json:"cache_kept_bytes"` // has a place, under policy pin
 	CacheBudget      int64             `json:"cache_budget_bytes"`
 	CacheLimit       int64             `json:"cache_limit_bytes"` // budget plus the allowance for pins
 	CacheBuffers     int               `json:"cache_buffers"`
@@ -55,6 +56,7 @@ func (m *mount) stats() Stats {
 		CacheEvictions:   c.Evictions,
 		CacheBytes:       c.Bytes,
 		PinnedBytes:      c.PinnedBytes,
+		CacheKept:        c.KeptBytes,
 		CacheBudget:      c.Budget,
 		CacheLimit:       c.Limit,
 		CacheBuffers:     c.Buffers,
@@ -107,6 +109,7 @@ func (m *mount) configText() string {
 		"mountpoint":             m.opt.Mountpoint,
 		"view":                   m.opt.View.String(),
 		"cache_bytes":            m.cacheStats().Budget,
+		"cache_policy":           m.opt.CachePolicy.String(),
 		"backend":                m.opt.Backend.String(),
 		"device":                 m.opt.Device,
 		"read_ahead":             max(m.opt.ReadAhead, 0),

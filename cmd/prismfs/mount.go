@@ -12,6 +12,7 @@ import (
 	"github.com/dustin/go-humanize"
 	"github.com/spf13/cobra"
 
+	"prismfs/cache"
 	"prismfs/fs"
 	"prismfs/gpudecode"
 	"prismfs/order"
@@ -45,6 +46,7 @@ func (b *byteSize) Type() string { return "size" }
 type mountFlags struct {
 	view       string
 	cache      byteSize
+	policy     cachePolicy
 	backend    string
 	device     string
 	allowOther bool
@@ -61,6 +63,18 @@ type mountFlags struct {
 	throttle       byteSize
 	tableDir       string
 }
+
+// cachePolicy is a flag: lru or pin.
+type cachePolicy cache.Policy
+
+func (p *cachePolicy) Set(text string) error {
+	policy, err := cache.ParsePolicy(text)
+	*p = cachePolicy(policy)
+	return err
+}
+
+func (p *cachePolicy) String() string { return cache.Policy(*p).String() }
+func (p *cachePolicy) Type() string   { return "lru|pin" }
 
 // gapSize is a flag such as 64KiB, or 0 for no gap.
 type gapSize struct {
@@ -166,6 +180,7 @@ func (f *mountFlags) register(cmd *cobra.Command) {
 	flags := cmd.Flags()
 	flags.StringVar(&f.view, "view", "npy", "form of the files where a path names none: npy, png, ppm, raw, jpg, l3 or orig, with rgb, chw or a fidelity")
 	flags.Var(&f.cache, "cache", "memory for decoded files (default: a quarter of what machine and cgroup have free)")
+	flags.Var(&f.policy, "cache-policy", "which decoded files stay when there is no room for all: lru, the last ones, or pin, the first ones (better for shuffled epochs of more than fits)")
 	flags.StringVar(&f.backend, "backend", "auto", "what decodes: cpu, cuda (an NVIDIA GPU, or the mount is refused), or auto (a GPU where there is one)")
 	flags.StringVar(&f.device, "device", "", "the GPU that decodes: its index, UUID or the UUID of a MIG part (default: the freest)")
 	flags.BoolVar(&f.allowOther, "allow-other", false, "let other users read, as the permissions of the source allow")
@@ -216,7 +231,7 @@ func (f *mountFlags) mountOptions(source, mountpoint string) (fs.Options, error)
 	}
 	return fs.Options{
 		Source: source, Mountpoint: mountpoint,
-		View: view, CacheBytes: int64(f.cache), Workers: f.jobs, ReadAhead: int(f.readAhead),
+		View: view, CacheBytes: int64(f.cache), CachePolicy: cache.Policy(f.policy), Workers: f.jobs, ReadAhead: int(f.readAhead),
 		Backend: backend, Device: f.device,
 		AllowOther: f.allowOther, NonEmpty: f.nonEmpty, MountOptions: f.options.kernel,
 		EntryTimeout: timeout, AttrTimeout: timeout,

@@ -21,18 +21,18 @@ func parsed(args ...string) (*mountFlags, error) {
 
 func TestMountOptions(t *testing.T) {
 	f, err := parsed("-o", "rw,relatime,_netdev,x-systemd.automount,noexec,comment=a", "-o", "allow_other,nofail,user=joe,view=png+rgb",
-		"-o", "cache=4GiB,timeout=5s,keep_duplicates,read-ahead=off,context=system_u:object_r:x_t")
+		"-o", "cache=4GiB,cache-policy=pin,timeout=5s,keep_duplicates,read-ahead=off,context=system_u:object_r:x_t")
 	if err != nil {
 		t.Fatal(err)
 	}
 	if diff := cmp.Diff([]string{"noexec", "context=system_u:object_r:x_t"}, f.options.kernel); diff != "" {
 		t.Errorf("kernel options (want, got):\n%s", diff)
 	}
-	if !f.allowOther || f.view != "png+rgb" || f.cache != 4<<30 || f.timeout.Seconds() != 5 || !f.keepDuplicates || f.readAhead != -1 {
+	if !f.allowOther || f.view != "png+rgb" || f.cache != 4<<30 || f.policy.String() != "pin" || f.timeout.Seconds() != 5 || !f.keepDuplicates || f.readAhead != -1 {
 		t.Errorf("%+v", f)
 	}
 	for _, c := range []struct{ option, text string }{
-		{"bogus", `"bogus" is no mount option`}, {"cache", `"cache" needs a value`}, {"cache=lots", "want a size"},
+		{"bogus", `"bogus" is no mount option`}, {"cache", `"cache" needs a value`}, {"cache=lots", "want a size"}, {"cache_policy=fifo", "lru or pin"},
 		{"options=a", "no mount option"}, {"foreground", "no mount option"},
 	} {
 		if _, err := parsed("-o", c.option); err == nil || !strings.Contains(err.Error(), c.text) {
