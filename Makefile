@@ -14,12 +14,13 @@ UNITDIR ?= /usr/lib/systemd/system
 # Time for each fuzz target of `make fuzz`, and of `make test`.
 FUZZTIME      ?= 60s
 TEST_FUZZTIME ?= 20s
+SOAK          ?= 1h
 
 export PYTHON
 # The headers that go-nvml comes with call some of what it binds deprecated.
 export CGO_CFLAGS ?= -O2 -g -Wno-deprecated-declarations
 
-.PHONY: help setup build man install demo test bench bench-mount bench-pcr check-gpu check-libcuda check-ptx lint fuzz clean
+.PHONY: help setup build man install demo test bench bench-mount bench-pcr check-gpu check-libcuda check-ptx lint fuzz soak clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -84,6 +85,9 @@ lint: ## gofmt, go vet, staticcheck
 
 fuzz: ## every fuzz target for FUZZTIME (60s)
 	@$(GO) run ./scripts/testrun -only fuzz -fuzztime '$(FUZZTIME)'
+
+soak: setup ## readers, killed readers and replaced sources for SOAK (1h), by mounts in four modes
+	PRISMFS_TEST_SOAK='$(SOAK)' $(GO) test ./integration -run '^TestSoak$$' -count=1 -timeout 0 -v
 
 clean: ## remove bin/
 	rm -rf bin

@@ -27,6 +27,7 @@ type kernelLayer struct {
 	// channel: closing it interrupts one request, so there is one for each.
 	grants   sync.Map // <-chan struct{} → *grant
 	requests [numOperations]atomic.Uint64
+	lookups  atomic.Int64 // that the kernel has not forgotten
 }
 
 // grant is what a node adds to the answer of an open.
@@ -102,11 +103,16 @@ func (l *kernelLayer) requestCounts() map[string]uint64 {
 
 func (l *kernelLayer) Lookup(cancel <-chan struct{}, h *fuse.InHeader, name string, out *fuse.EntryOut) fuse.Status {
 	l.count(opLookup)
-	return l.RawFileSystem.Lookup(cancel, h, name, out)
+	status := l.RawFileSystem.Lookup(cancel, h, name, out)
+	if status.Ok() && out.NodeId != 0 {
+		l.lookups.Add(1)
+	}
+	return status
 }
 
 func (l *kernelLayer) Forget(nodeid, nlookup uint64) {
 	l.count(opForget)
+	l.lookups.Add(-int64(nlookup))
 	l.RawFileSystem.Forget(nodeid, nlookup)
 }
 

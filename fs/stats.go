@@ -1,6 +1,7 @@
 package fs
 
 import (
+	"runtime"
 	"time"
 
 	"prismfs/cache"
@@ -41,6 +42,8 @@ type Stats struct {
 	Medium           string            `json:"medium"`      // where buffers live: tmpfs, memfd or memory
 	Passthrough      any               `json:"passthrough"` // true, or why not
 	RegisterFailures uint64            `json:"register_failures"`
+	LookupsHeld      int64             `json:"lookups_held"` // of inodes that the kernel has not forgotten
+	Goroutines       int               `json:"goroutines"`
 	UptimeSeconds    int64             `json:"uptime_s"`
 }
 
@@ -77,6 +80,8 @@ func (m *mount) stats() Stats {
 		Medium:           m.medium,
 		Passthrough:      m.passthrough,
 		RegisterFailures: c.RegisterFailures,
+		LookupsHeld:      m.layer.lookups.Load(),
+		Goroutines:       runtime.NumGoroutine(),
 		UptimeSeconds:    int64(time.Since(m.started).Seconds()),
 	}
 	if m.ahead != nil {

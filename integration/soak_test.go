@@ -1,0 +1,132 @@
+package integration
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+)
+
+// envSoak is how long the soak takes, as Go writes durations; see make soak.
+const envSoak = "PRISMFS_TEST_SOAK"
+
+// soakRounds is how often it mounts anew.
+const soakRounds = 4
+
+// Growth of the daemon that is no leak: the heap's shape, a buffer more in a pool.
+const (
+	allowedRSS        = 24 << 20
+	allowedGoroutines = 4
+	allowedFiles      = 16 // of buffers that this process reads: as many as fit
+)
+
+// standing is what a daemon holds while nobody reads.
+type standing struct {
+	RSS, Files, Goroutines, Lookups, Pinned int64
+}
+
+// TestSoak reads, kills readers and replaces the source of mounts, one after
+// another, with a cache that is much too small. At the end of each no byte was
+// wrong and the daemon holds what it held at the beginning: descriptors,
+// goroutines, inodes, pins, memory.
+func TestSoak(t *testing.T) {
+	whole := duration(16*time.Second, 8*time.Second)
+	if text := os.Getenv(envSoak); text != "" {
+		var err error
+		if whole, err = time.ParseDuration(text); err != nil {
+			t.Fatal(envSoak, err)
+		}
+	}
+	f := testFixtures(t)
+	for round := range soakRounds {
+		m := []mode{best, noPassthrough, memfd, memory}[round%4]
+		t.Run(fmt.Sprintf("%d %v", round, m), func(t *testing.T) { soak(t, f, m, round, whole/soakRounds) })
+	}
+}
+
+func soak(t *testing.T, f fixtures, m mode, round int, whole time.Duration) {
+	source := scratch(t)
+	copyFile(t, f.path("replace-packed/000.l3"), filepath.Join(source, "picture.l3"))
+	for _, file := range filesIn(t, f.path("small-packed")) {
+		copyFile(t, filepath.Join(f.path("small-packed"), file), filepath.Join(source, file))
+	}
+	mt := mount(t, source, m, "--cache", "12MiB", "--timeout", "1s")
+	run := func(seconds float64, seed string) (done struct{ Read, Replaced, Killed int }) {
+		checkInto(t, &done, "soak", args{
+			"mount": mt.dir, "source": source, "expected": f.path("small"), "versions": f.path("replace-packed"),
+			"version_bytes": f.path("replace"), "seconds": seconds, "seed": seed,
+		})
+		return done
+	}
+	part := whole.Seconds() / 4
+	run(part, fmt.Sprint(round, "warm")) // until pools, tables and the heap have their size
+	before := mt.standing(t)
+	done := run(3*part, fmt.Sprint(round, "soak"))
+	if done.Read < 20 || done.Replaced < 20 || done.Killed < 2 {
+		t.Errorf("too little was done to show anything: %+v", done)
+	}
+	after := mt.standing(t)
+	t.Logf("%+v; before %+v, after %+v", done, before, after)
+	if after.RSS > before.RSS+allowedRSS || after.Files > before.Files+allowedFiles || after.Goroutines > before.Goroutines+allowedGoroutines ||
+		after.Lookups > before.Lookups || after.Pinned != 0 {
+		t.Errorf("the daemon holds more than before: %+v, then %+v", before, after)
+	}
+}
+
+// standing asks what the daemon holds, as soon as it has let go of what it does
+// for readers that are gone.
+func (mt *mounted) standing(t *testing.T) standing {
+	t.Helper()
+	var stats struct {
+		Goroutines int64 `json:"goroutines"`
+		Lookups    int64 `json:"lookups_held"`
+		Pinned     int64 `json:"pinned_bytes"`
+	}
+	for deadline := time.Now().Add(15 * time.Second); ; time.Sleep(200 * time.Millisecond) {
+		check(t, "drop_caches", args{})
+		checkInto(t, &stats, "stats", args{"mount": mt.dir})
+		if stats.Pinned == 0 || time.Now().After(deadline) {
+			break
+		}
+	}
+	s := standing{Goroutines: stats.Goroutines, Lookups: stats.Lookups, Pinned: stats.Pinned}
+	files, err := os.ReadDir(fmt.Sprintf("/proc/%d/fd", mt.pid))
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.Files = int64(len(files))
+	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", mt.pid))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for line := range strings.Lines(string(text)) {
+		if rest, ok := strings.CutPrefix(line, "VmRSS:"); ok {
+			kib, err := strconv.ParseInt(strings.Fields(rest)[0], 10, 64)
+			if err != nil {
+				t.Fatal(err)
+			}
+			s.RSS = kib << 10
+		}
+	}
+	if s.RSS == 0 || s.Files == 0 || s.Goroutines == 0 {
+		t.Fatalf("what the daemon holds is not known: %+v", s)
+	}
+	return s
+}
+
+// filesIn lists the files of a folder.
+func filesIn(t *testing.T, folder string) []string {
+	t.Helper()
+	entries, err := os.ReadDir(folder)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var names []string
+	for _, e := range entries {
+		names = append(names, e.Name())
+	}
+	return names
+}
