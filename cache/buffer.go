@@ -31,7 +31,21 @@ func (b *Buffer[K]) Size() int64 { return b.size }
 // one cannot be read here.
 func (b *Buffer[K]) BackingID() int32 { return b.backingID }
 
-// Unpin ends a pin that Get gave.
+// Pin takes another pin of a buffer that the caller has pinned. Unpin ends it.
+func (b *Buffer[K]) Pin() {
+	b.cache.mu.Lock()
+	defer b.cache.mu.Unlock()
+	if b.pins == 0 {
+		panic("cache: Pin of a buffer that is not pinned")
+	}
+	b.pins++
+}
+
+// HoldsDescriptor reports whether the buffer's file is open here, as it is where
+// the kernel did not take it.
+func (b *Buffer[K]) HoldsDescriptor() bool { return b.content.fd >= 0 }
+
+// Unpin ends a pin that Get or Pin gave.
 func (b *Buffer[K]) Unpin() { b.cache.unpin(b) }
 
 // Spend says that, as far as anybody knows, the buffer has been read for the last

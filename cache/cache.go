@@ -79,6 +79,10 @@ type Options struct {
 	// Unregister undoes Register when the buffer is evicted. It is needed
 	// with Register and must not call the cache.
 	Unregister func(id int32)
+	// Scarce, when set, is called before a fill waits for pins to end: who holds
+	// pins that can be spared may end pins of that many bytes. It is called
+	// without a lock.
+	Scarce func(bytes int64)
 	// Policy says what stays when room is needed.
 	Policy Policy
 	// MaxWait is how long a miss waits for pins to end; zero means 10 s.
@@ -443,6 +447,7 @@ func (c *Cache[K]) reserve(charge int64, deadline time.Time) error {
 	defer c.mu.Unlock()
 	c.wanted += charge
 	defer func() { c.wanted -= charge }()
+	asked := false
 	for {
 		switch {
 		case c.closed:
@@ -457,6 +462,8 @@ func (c *Cache[K]) reserve(charge int64, deadline time.Time) error {
 		case c.used+charge <= c.limit():
 			c.used += charge
 			return nil
+		case !asked && c.askForPins(charge, deadline):
+			asked = true
 		case !c.waitUntil(deadline):
 			return fmt.Errorf("%w: files that are open or mapped hold %d of %d bytes, and none was closed for %v", ErrNoSpace, c.used, c.limit(), c.opt.MaxWait)
 		}
@@ -485,7 +492,23 @@ func (c *Cache[K]) awaitEviction(charge int64, deadline time.Time) bool {
 	if c.closed || c.used <= charge {
 		return false
 	}
-	return c.evict(c.victim()) || c.waitUntil(deadline)
+	if c.evict(c.victim()) || c.askForPins(charge, deadline) && c.evict(c.victim()) {
+		return true
+	}
+	return c.waitUntil(deadline)
+}
+
+// askForPins asks those who hold pins that can be spared to end some, and reports
+// false where that cannot be asked or who asks would not wait. The lock is held,
+// and given up meanwhile.
+func (c *Cache[K]) askForPins(charge int64, deadline time.Time) bool {
+	if c.opt.Scarce == nil || time.Until(deadline) <= 0 {
+		return false
+	}
+	c.mu.Unlock()
+	c.opt.Scarce(charge)
+	c.mu.Lock()
+	return true
 }
 
 // waitUntil waits for a change or the deadline and reports false when that had

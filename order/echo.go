@@ -175,7 +175,7 @@ func (s *Settled[P, K, S]) Echo() (sample S, ok bool) {
 }
 
 // Settle says what the next request of a name, by its hash, gets. What is
-// settled ends with Served, GiveBack or Damaged. A pool holds samples of one
+// settled ends with Take or GiveBack. A pool holds samples of one
 // variant: where another one is asked for, it begins anew.
 func (o *EchoOrder[P, K, S]) Settle(name uint64, pool P, variant int) (s *Settled[P, K, S]) {
 	dropped := o.all.locked(func(d *drops[S]) {
@@ -290,20 +290,28 @@ func (e *Echoes[P, K, S]) touch(o *EchoOrder[P, K, S]) {
 	}
 }
 
-// Served books a request that got what was settled. A fresh one brings its
-// sample, which joins its pool unless Served reports false: then it stays the
-// caller's.
-func (s *Settled[P, K, S]) Served(key K, sample S, bytes int64) (joined bool) {
-	o, p := s.order, s.pool
-	dropped := o.all.locked(func(d *drops[S]) {
-		o.advance(s.name, s.echo == nil)
-		o.count(s)
-		if s.echo == nil {
-			p.promised--
-			joined = o.all.join(p, key, sample, bytes, d)
-		}
+// Take books the request that was settled: the next one of the name is settled
+// anew. It ends with Join or Damaged.
+func (s *Settled[P, K, S]) Take() {
+	o := s.order
+	o.all.mu.Lock()
+	defer o.all.mu.Unlock()
+	o.advance(s.name, s.echo == nil)
+	o.count(s)
+}
+
+// Join ends a request. A fresh one brings its sample, which joins its pool unless
+// Join reports false: then it stays the caller's.
+func (s *Settled[P, K, S]) Join(key K, sample S, bytes int64) (joined bool) {
+	if s.echo != nil {
+		return false
+	}
+	e := s.order.all
+	dropped := e.locked(func(d *drops[S]) {
+		s.pool.promised--
+		joined = e.join(s.pool, key, sample, bytes, d)
 	})
-	dropped.run(o.all.opt.Drop)
+	dropped.run(e.opt.Drop)
 	return joined
 }
 
@@ -350,7 +358,7 @@ func (o *EchoOrder[P, K, S]) Again(name uint64, own bool) {
 	o.stats.Repeats++
 }
 
-// GiveBack ends what was settled for a request that has not come.
+// GiveBack ends what was settled for a request that does not come.
 func (s *Settled[P, K, S]) GiveBack() {
 	e := s.order.all
 	e.mu.Lock()
@@ -366,8 +374,7 @@ func (s *Settled[P, K, S]) GiveBack() {
 	}
 }
 
-// Damaged ends what was settled for a request that could not be served: an echo
-// is not drawn again.
+// Damaged ends a request that could not be served: an echo is not drawn again.
 func (s *Settled[P, K, S]) Damaged() {
 	e := s.order.all
 	dropped := e.locked(func(d *drops[S]) {
@@ -502,11 +509,18 @@ func (e *Echoes[P, K, S]) forget(o *EchoOrder[P, K, S], d *drops[S]) {
 	e.gone.add(stats)
 }
 
-// Trim gives up samples until all of them together take no more than bytes, and
-// no more than the options allow.
-func (e *Echoes[P, K, S]) Trim(bytes int64) {
-	limit := min(bytes, e.opt.Bytes())
+// Trim gives up samples until all of them together take no more than the options
+// allow now.
+func (e *Echoes[P, K, S]) Trim() { e.trim(func() int64 { return e.opt.Bytes() }) }
+
+// Release gives up samples of so many bytes in all, or all that there are.
+func (e *Echoes[P, K, S]) Release(bytes int64) {
+	e.trim(func() int64 { return max(e.bytes-bytes, 0) })
+}
+
+func (e *Echoes[P, K, S]) trim(to func() int64) {
 	dropped := e.locked(func(d *drops[S]) {
+		limit := max(to(), 0)
 		for e.bytes > limit {
 			largest := e.anyPool()
 			for range choices {

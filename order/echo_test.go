@@ -70,7 +70,8 @@ func (t *classTree) read(name string) string {
 	}
 	t.serves[got]++
 	t.mu.Unlock()
-	if !s.Served(got, got, t.bytes) && !echo {
+	s.Take()
+	if !s.Join(got, got, t.bytes) && !echo {
 		t.mu.Lock()
 		t.held[name]--
 		t.mu.Unlock()
@@ -199,7 +200,7 @@ func TestEchoShareIsKept(t *testing.T) {
 			tree.check(t, 2)
 		}
 		tree.limit = limit / 2
-		tree.echoes.Trim(1 << 40)
+		tree.echoes.Trim()
 		if got := tree.echoes.Stats().Bytes; got > limit/2 {
 			t.Errorf("pools that may take %d bytes now hold %d", limit/2, got)
 		}
@@ -300,7 +301,7 @@ func TestEchoGivesBack(t *testing.T) {
 		var of []string
 		for range rapid.IntRange(1, 200).Draw(t, "steps") {
 			name := rapid.SampledFrom(tree.names).Draw(t, "name")
-			switch rapid.IntRange(0, 5).Draw(t, "what") {
+			switch rapid.IntRange(0, 6).Draw(t, "what") {
 			case 0, 1:
 				tree.read(name)
 			case 2:
@@ -310,27 +311,29 @@ func TestEchoGivesBack(t *testing.T) {
 				tree.order.Again(HashName(0, name), rapid.Bool().Draw(t, "own"))
 			case 4:
 				tree.limit = rapid.Int64Range(0, 100).Draw(t, "limit")
-				tree.echoes.Trim(tree.limit)
+				tree.echoes.Trim()
 			case 5:
 				if len(settled) == 0 {
 					continue
 				}
 				s, name := settled[0], of[0]
 				settled, of = settled[1:], of[1:]
-				switch rapid.IntRange(0, 2).Draw(t, "end") {
-				case 0:
+				end := rapid.IntRange(0, 2).Draw(t, "end")
+				if end == 0 {
 					s.GiveBack()
-				case 1:
-					s.Damaged()
-				default:
-					tree.held[name]++
-					if _, echo := s.Echo(); echo || !s.Served(name, name, tree.bytes) {
-						tree.held[name]--
-						if echo {
-							s.Served(name, name, 0)
-						}
-					}
+					break
 				}
+				s.Take()
+				if end == 1 {
+					s.Damaged()
+					break
+				}
+				tree.held[name]++
+				if !s.Join(name, name, tree.bytes) {
+					tree.held[name]--
+				}
+			case 6:
+				tree.echoes.Release(rapid.Int64Range(0, 50).Draw(t, "bytes"))
 			}
 			checkPools(t, tree.echoes)
 		}
@@ -397,7 +400,9 @@ func TestEchoViewsAreBounded(t *testing.T) {
 	if s := tree.echoes.Stats(); s.Fresh+s.Echoes != uint64(tree.reads) {
 		t.Errorf("%d fresh and %d echoes of %d requests: those of forgotten views are missing", s.Fresh, s.Echoes, tree.reads)
 	}
-	if got := first.Settle(1, "0", 0); got == nil || !got.Served("x", "x", 1) == false {
+	got := first.Settle(1, "0", 0)
+	got.Take()
+	if got.Join("x", "x", 1) {
 		t.Error("a view that was forgotten keeps an image")
 	}
 }
@@ -408,7 +413,8 @@ func TestEchoPoolsAreBounded(t *testing.T) {
 	o := e.Open(EchoView{Factor: 200})
 	for i := range maxPools + 5000 {
 		s := o.Settle(mix(uint64(i)), i, 0)
-		s.Served(i, i, 1)
+		s.Take()
+		s.Join(i, i, 1)
 	}
 	if len(e.pools) != maxPools || len(o.pools) != maxPools {
 		t.Errorf("%d pools, and %d of the view, want %d", len(e.pools), len(o.pools), maxPools)
@@ -541,7 +547,8 @@ func BenchmarkEchoMillion(b *testing.B) {
 	for i := 0; b.Loop(); i++ {
 		s := o.Settle(mix(uint64(i%names)), i%classes, 0)
 		_, echo := s.Echo()
-		if s.Served(i%names, i, 1000) && echo {
+		s.Take()
+		if s.Join(i%names, i, 1000) && echo {
 			b.Fatal("an echo has joined its pool")
 		}
 	}
