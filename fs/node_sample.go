@@ -144,12 +144,23 @@ func (h *sampleHandle) Release(ctx context.Context) syscall.Errno {
 
 // Getxattr answers what a reader may want to know of the array.
 func (n *sampleNode) Getxattr(ctx context.Context, attr string, dest []byte) (uint32, syscall.Errno) {
+	if attr == cachedAttribute {
+		return getxattr([]attribute{{attr, n.cached()}}, attr, dest)
+	}
 	return getxattr(n.attributes(), attr, dest)
 }
 
 // Listxattr names the attributes.
 func (n *sampleNode) Listxattr(ctx context.Context, dest []byte) (uint32, syscall.Errno) {
 	return listxattr(n.attributes(), dest)
+}
+
+// cached says whether the cache has the file, as cachedAttribute does.
+func (n *sampleNode) cached() string {
+	if n.m.cache.Holds(n.content.key()) {
+		return "1"
+	}
+	return "0"
 }
 
 func (n *sampleNode) attributes() []attribute {

@@ -25,6 +25,7 @@ var subcommands = []func() *cobra.Command{
 	newMountCommand,
 	newUmountCommand,
 	newFidelityCommand,
+	newWarmupCommand,
 	newDoctorCommand,
 	newBenchCommand,
 	newVersionCommand,
