@@ -70,7 +70,12 @@ func mountInBackground() error {
 	if err := unix.CloseRange(readyFD, math.MaxUint32, unix.CLOSE_RANGE_CLOEXEC); err != nil {
 		slog.Debug("descriptors of the caller stay open in the mount", "error", err)
 	}
-	child, err := startMount(os.Environ(), &syscall.SysProcAttr{Setsid: true})
+	null, err := os.OpenFile(os.DevNull, os.O_RDWR, 0)
+	if err != nil {
+		return err
+	}
+	defer null.Close()
+	child, err := startMount(os.Environ(), null, &syscall.SysProcAttr{Setsid: true})
 	if err != nil {
 		return err
 	}
@@ -79,7 +84,7 @@ func mountInBackground() error {
 
 // startMount runs this command line again to serve a mount, and returns the
 // process once the mount answers.
-func startMount(env []string, attr *syscall.SysProcAttr) (*os.Process, error) {
+func startMount(env []string, stdin *os.File, attr *syscall.SysProcAttr) (*os.Process, error) {
 	read, write, err := os.Pipe()
 	if err != nil {
 		return nil, err
@@ -96,7 +101,7 @@ func startMount(env []string, attr *syscall.SysProcAttr) (*os.Process, error) {
 	defer null.Close()
 	child, err := os.StartProcess(self, os.Args, &os.ProcAttr{
 		Env:   append(env, envReady+"=1"),
-		Files: []*os.File{null, null, os.Stderr, write},
+		Files: []*os.File{stdin, null, os.Stderr, write},
 		Sys:   attr,
 	})
 	write.Close()

@@ -10,7 +10,8 @@ import (
 // depend on the numbers: they are added to, never changed.
 type exitStatus int
 
-// Every exit status of every subcommand.
+// Every exit status of every subcommand. That of run is the command's, unless the
+// mount could not be made.
 const (
 	statusOK       exitStatus = 0 // all was done
 	statusSomeBad  exitStatus = 1 // all was tried, and some files were refused or are bad, or the dataset is not finished; the output says which
@@ -29,6 +30,9 @@ const (
 	statusUnmountBusy   exitStatus = 16 // files of the mount are still open; it was left, or detached as the message says
 	statusMountNoAnswer exitStatus = 17 // the mount was made and did not answer in time
 	statusNoDevice      exitStatus = 18 // --backend cuda, and no GPU can be used
+
+	statusNotExecutable exitStatus = 126 // run: the command is there and cannot be started, as shells have it
+	statusNoCommand     exitStatus = 127 // run: there is no such command
 
 	statusInterrupted exitStatus = 130 // SIGINT or SIGTERM ended the work; what was finished is whole
 )
@@ -66,6 +70,10 @@ func (s exitStatus) String() string {
 		return "mount does not answer"
 	case statusNoDevice:
 		return "no GPU"
+	case statusNotExecutable:
+		return "run: command not executable"
+	case statusNoCommand:
+		return "run: command not found"
 	case statusInterrupted:
 		return "interrupted"
 	}

@@ -23,6 +23,7 @@ var subcommands = []func() *cobra.Command{
 	newUnpackCommand,
 	newIndexCommand,
 	newMountCommand,
+	newRunCommand,
 	newUmountCommand,
 	newFidelityCommand,
 	newWarmupCommand,

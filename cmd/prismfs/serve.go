@@ -1,6 +1,7 @@
 package main
 
 import (
+	"io"
 	"log/slog"
 	"net"
 	"os"
@@ -15,7 +16,9 @@ type service struct {
 	report     func(error) // is told how mounting went; may be nil
 	log        *logFile    // nil for none
 	background bool        // no terminal can close on it
-	lazily     bool        // the first signal detaches, whatever is open
+	// keeper is open for as long as somebody else decides how long the mount is
+	// there; its end detaches, and signals do nothing. nil leaves it to signals.
+	keeper io.Reader
 }
 
 // serve mounts, reports and stays until the mount is gone. The first signal
@@ -49,14 +52,23 @@ func serve(opt fs.Options, s service) error {
 		mounted.Wait()
 		close(gone)
 	}()
-	lazy := s.lazily
+	lazy := false
+	abandoned := s.keeperEnds()
 	for {
 		select {
 		case <-gone:
 			return nil
+		case <-abandoned:
+			if err := mounted.Detach(); err != nil {
+				mounted.Logger().Debug("it is detached already", "error", err)
+			}
+			abandoned = nil
 		case sig := <-signals:
 			if sig == syscall.SIGHUP && reopens {
 				s.reopenLog(mounted.Logger())
+				continue
+			}
+			if s.keeper != nil {
 				continue
 			}
 			if err := leave(mounted, lazy); err != nil {
@@ -67,6 +79,19 @@ func serve(opt fs.Options, s service) error {
 			lazy = true
 		}
 	}
+}
+
+// keeperEnds returns a channel that is closed when the keeper has gone.
+func (s service) keeperEnds() <-chan struct{} {
+	if s.keeper == nil {
+		return nil
+	}
+	gone := make(chan struct{})
+	go func() {
+		_, _ = io.Copy(io.Discard, s.keeper) // nothing is ever said
+		close(gone)
+	}()
+	return gone
 }
 
 func leave(mounted *fs.Mounted, lazy bool) error {
