@@ -62,9 +62,8 @@ const (
 
 // Options configure a cache.
 type Options struct {
-	// Budget is the number of bytes kept, pinned buffers included. Scratch
-	// memory of file media comes on top: at most twice the size of what is
-	// being filled at once.
+	// Budget is the number of bytes kept, pinned buffers included. The memory of
+	// running fills comes on top; see LimitWork.
 	Budget int64
 	// PinAllowance is how far pinned buffers may exceed Budget. Zero means
 	// none.
@@ -104,6 +103,7 @@ type Stats struct {
 type Cache[K comparable] struct {
 	opt      Options
 	maxDescs int // descriptors that idle buffers may hold
+	work     work[K]
 
 	mu        sync.Mutex
 	changed   *sync.Cond // signalled when bytes are freed, a pin ends, or the cache closes
@@ -329,14 +329,23 @@ func (c *Cache[K]) fill(what filling[K]) (b *Buffer[K], err error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := c.reserve(charge, what.deadline); err != nil {
+	part, beyond := c.work.takes(what.key, what.size)
+	beyond = min(beyond, c.limit()-charge)
+	if err := c.reserve(charge+beyond, what.deadline); err != nil {
 		return nil, err
 	}
 	defer func() {
 		if b == nil {
-			c.unreserve(charge)
+			c.unreserve(charge + beyond)
+		} else if beyond > 0 {
+			c.unreserve(beyond)
 		}
 	}()
+	// After the reservation: who works needs nothing more, and so ends.
+	if err := c.work.begin(part, what.deadline); err != nil {
+		return nil, err
+	}
+	defer c.work.end(part)
 	content, err := c.write(what, charge)
 	if err != nil {
 		return nil, err

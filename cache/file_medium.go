@@ -156,14 +156,27 @@ func NewMemfd() Medium {
 }
 
 // scratchPool holds memory of running fills by power-of-two size, so that the
-// hot path allocates nothing of the buffer's size.
+// hot path allocates nothing of the buffer's size. Large scratch memory is mapped
+// by itself and given back: the heap would keep it, rounded up, until two
+// collections later, and a few images of 100 MB are what a container has.
 type scratchPool struct {
 	classes [maxClass + 1]sync.Pool
 }
 
+// largeScratch is from where decoding takes so much longer than mapping that
+// pooling gains nothing.
+const largeScratch = 16 << 20
+
 func (p *scratchPool) get(size int64) ([]byte, error) {
 	if size < 0 || size > 1<<maxClass {
 		return nil, unix.ENOMEM
+	}
+	if size > largeScratch {
+		b, err := unix.Mmap(-1, 0, int(size), unix.PROT_READ|unix.PROT_WRITE, unix.MAP_ANON|unix.MAP_PRIVATE|unix.MAP_NORESERVE)
+		if err == nil {
+			_ = unix.Madvise(b, unix.MADV_HUGEPAGE) // it fails where the kernel has none
+		}
+		return b, err
 	}
 	class := classOf(size)
 	if b, ok := p.classes[class].Get().(*[]byte); ok {
@@ -173,6 +186,10 @@ func (p *scratchPool) get(size int64) ([]byte, error) {
 }
 
 func (p *scratchPool) put(b []byte) {
+	if cap(b) > largeScratch {
+		_ = unix.Munmap(b[:cap(b)]) // what get mapped
+		return
+	}
 	b = b[:0]
 	p.classes[classOf(int64(cap(b)))].Put(&b)
 }

@@ -1,6 +1,8 @@
 package fs
 
 import (
+	"math"
+	"runtime/debug"
 	"time"
 
 	"prismfs/cache"
@@ -17,16 +19,61 @@ const (
 	maxReserve = 512 << 20
 	// shrunkShare: a cache under pressure keeps 1/16 of its budget.
 	shrunkShare = 16
+	// What is being decoded takes 1/4 of the budget beside it, and at least so much:
+	// enough for small images to be decoded many at a time. Larger images take the
+	// rest from the budget.
+	workShare = 4
+	minWork   = 64 << 20
+	// restBytes is what the daemon takes for everything else before names are
+	// looked up: its code, stacks, go-fuse's buffers.
+	restBytes = 32 << 20
+	// minHeap is the least that Go's heap is held to. Below it collecting would
+	// take more time than decoding.
+	minHeap = 64 << 20
 )
 
 // firstBudget returns the cache's budget: what was asked for (0: a share of
-// free memory), and no more than what is free has room for, pins included.
+// free memory), and no more than what is free has room for, with pins and what is
+// being decoded.
 func firstBudget(asked int64, mem cache.Memory) int64 {
 	if asked == 0 {
 		return mem.DefaultBudget()
 	}
-	room := mem.Free() / (pinAllowanceShare + 1) * pinAllowanceShare
+	free := mem.Free() - restBytes
+	room := free / (4 + 2 + 1) * 4 // of 4 parts; 2 for pins (pinAllowanceShare), 1 for work
+	if workLimit(room) > room/workShare {
+		room = (free - minWork) / (pinAllowanceShare + 1) * pinAllowanceShare
+	}
 	return min(asked, max(room, cache.MinBudget))
+}
+
+// workLimit is what all images that are being decoded may take beside a budget.
+func workLimit(budget int64) int64 { return max(budget/workShare, minWork) }
+
+// work is what filling a buffer takes beside the buffer: the encoded bytes, scratch
+// memory where buffers are files, and the samples where the form has them in
+// another order.
+func (m *mount) work(key bufferKey, size int64) int64 {
+	if !key.form.Decoded() {
+		return size
+	}
+	n := min(key.id.Size, size) // of L3 files the encoded bytes; of JPEGs, more
+	if m.medium != "memory" {   // there the scratch memory is the buffer
+		n += size
+	}
+	if key.form.CHW || key.form.RGB {
+		n += size
+	}
+	return n
+}
+
+// boundHeap has Go collect its garbage before the heap takes memory that the cache
+// was promised. What GOMEMLIMIT says stays.
+func boundHeap(free, budget int64) {
+	if debug.SetMemoryLimit(-1) != math.MaxInt64 {
+		return
+	}
+	debug.SetMemoryLimit(max(free-budget-budget/pinAllowanceShare, minHeap))
 }
 
 // nextBudget returns the budget for the next moment: less by what is missing

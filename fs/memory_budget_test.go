@@ -13,13 +13,29 @@ func TestFirstBudget(t *testing.T) {
 		{0, 16 * gib, math.MaxInt64, 4 * gib},
 		{0, 16 * gib, 2 * gib, gib / 2},
 		{4 * gib, 16 * gib, math.MaxInt64, 4 * gib},
-		{4 * gib, 3 * gib, math.MaxInt64, 2 * gib}, // with the allowance for pins, what is free
-		{4 * gib, 16 * gib, 300 << 20, 200 << 20},
+		{256 << 20, 16 * gib, 500 << 20, 256 << 20},
 		{1 << 20, 16 * gib, math.MaxInt64, 1 << 20},
 		{4 * gib, 16 * gib, 0, cache.MinBudget},
 	} {
 		if got := firstBudget(c.asked, cache.Memory{Available: c.available, CgroupFree: c.cgroup}); got != c.want {
 			t.Errorf("asked %d, free %d and %d: %d, want %d", c.asked, c.available, c.cgroup, got, c.want)
+		}
+	}
+}
+
+// What is asked for never makes buffers, pins, decoding and the rest together
+// take more than is free, unless that is hardly anything; and is not cut without
+// need.
+func TestFirstBudgetFits(t *testing.T) {
+	const asked = 1 << 50
+	for free := int64(1); free < 1<<44; free += free/3 + 1<<20 {
+		b := firstBudget(asked, cache.Memory{Available: free, CgroupFree: math.MaxInt64})
+		all := b + b/pinAllowanceShare + workLimit(b) + restBytes
+		if all > free && b > cache.MinBudget {
+			t.Errorf("of %d free bytes a budget of %d takes %d in all", free, b, all)
+		}
+		if b > cache.MinBudget && all < free*95/100 {
+			t.Errorf("of %d free bytes a budget of %d takes %d only", free, b, all)
 		}
 	}
 }

@@ -163,7 +163,7 @@ func Mount(opt Options) (*Mounted, error) {
 	if err != nil {
 		return nil, &SourceError{err}
 	}
-	if opt.AllowOther {
+	if opt.AllowOther || handedOver { // who made such a mount said who may look into it
 		local.WatchLinks()
 	}
 	var store dataset.Store = local
@@ -370,6 +370,8 @@ func (m *mount) makeCache(server *fuse.Server) error {
 	if m.cache, err = cache.New[bufferKey](opt); err != nil {
 		return errors.Join(err, medium.Close())
 	}
+	m.cache.LimitWork(workLimit(budget), m.work)
+	boundHeap(mem.Free(), budget)
 	go m.watchMemory(budget)
 	return nil
 }

@@ -1,0 +1,104 @@
+package cache
+
+import (
+	"errors"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+)
+
+// workCache is a cache whose fills take twice the size of their buffer.
+func workCache(t *testing.T, budget, limit int64) *Cache[int] {
+	t.Helper()
+	c, err := New[int](Options{Budget: budget, Medium: NewMemory(), MaxWait: 5 * time.Second})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := c.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	c.LimitWork(limit, func(_ int, size int64) int64 { return 2 * size })
+	return c
+}
+
+// Many misses at once never work on more than the limit allows, and all of them
+// are served. A fill that takes more than all may takes the rest of the budget.
+func TestWorkIsBounded(t *testing.T) {
+	for _, c := range []struct {
+		what          string
+		size          int64
+		budget, limit int64
+		atOnce        int64
+	}{
+		{"small", 8 << 10, 1 << 20, 64 << 10, 4},
+		{"one fills it", 32 << 10, 1 << 20, 64 << 10, 1},
+		{"larger than all", 100 << 10, 1 << 20, 64 << 10, 1},
+		{"larger than the budget has room for", 200 << 10, 250 << 10, 64 << 10, 1},
+	} {
+		t.Run(c.what, func(t *testing.T) {
+			cache := workCache(t, c.budget, c.limit)
+			var running, most, made atomic.Int64
+			var all sync.WaitGroup
+			for key := range 16 {
+				all.Go(func() {
+					b, err := cache.Get(key, c.size, func(dst []byte) error {
+						n := running.Add(1)
+						for old := most.Load(); n > old && !most.CompareAndSwap(old, n); old = most.Load() {
+						}
+						time.Sleep(time.Millisecond)
+						running.Add(-1)
+						made.Add(1)
+						return nil
+					})
+					if err != nil {
+						t.Error(err)
+						return
+					}
+					b.Unpin()
+				})
+			}
+			all.Wait()
+			if most.Load() > c.atOnce || made.Load() != 16 {
+				t.Errorf("%d fills at once, want %d at most; %d made", most.Load(), c.atOnce, made.Load())
+			}
+			if s := cache.Stats(); s.Bytes > c.budget || s.PinnedBytes != 0 {
+				t.Errorf("%+v: what was reserved for work has not come back", s)
+			}
+		})
+	}
+}
+
+// Who fills ahead of a reader does not wait for others' work, and a fill that
+// fails gives its work back.
+func TestPrefetchWaitsForNoWork(t *testing.T) {
+	c := workCache(t, 1<<20, 64<<10)
+	begun, end := make(chan bool), make(chan bool)
+	done := make(chan error)
+	go func() {
+		b, err := c.Get(1, 30<<10, func([]byte) error { close(begun); <-end; return nil })
+		if err == nil {
+			b.Unpin()
+		}
+		done <- err
+	}()
+	<-begun
+	if _, err := c.Prefetch(2, 30<<10, func([]byte) error { return nil }); !errors.Is(err, ErrNoSpace) {
+		t.Errorf("beside a fill that takes nearly all: %v", err)
+	}
+	close(end)
+	if err := <-done; err != nil {
+		t.Fatal(err)
+	}
+	failed := errors.New("failed")
+	for range 20 {
+		if _, err := c.Get(3, 30<<10, func([]byte) error { return failed }); !errors.Is(err, failed) {
+			t.Fatal(err)
+		}
+	}
+	if made, err := c.Prefetch(2, 30<<10, func([]byte) error { return nil }); !made || err != nil {
+		t.Errorf("when nothing else runs: %v, %v", made, err)
+	}
+}
