@@ -96,6 +96,7 @@ func (m *mount) watchMemory(full int64) {
 	tick := time.NewTicker(memoryInterval)
 	defer tick.Stop()
 	shrunk := false
+	var pins pinAlarm
 	for {
 		select {
 		case <-m.closing:
@@ -107,6 +108,11 @@ func (m *mount) watchMemory(full int64) {
 			continue // it was readable at the start; the next second tells
 		}
 		c := m.cacheStats()
+		if pins.look(c.PinnedBytes, c.Budget) {
+			m.log.Warn("files that are open or mapped fill the cache: what is opened next may wait, then fail with ENOMEM; "+
+				"close maps that are no longer needed, or mount with a larger --cache",
+				"pinned_bytes", c.PinnedBytes, "cache_bytes", c.Budget, "limit_bytes", c.Limit)
+		}
 		next := nextBudget(full, c.Budget, c.Bytes, mem.Free())
 		if next == c.Budget {
 			continue

@@ -42,6 +42,7 @@ type Stats struct {
 	Medium           string            `json:"medium"`      // where buffers live: tmpfs, memfd or memory
 	Passthrough      any               `json:"passthrough"` // true, or why not
 	RegisterFailures uint64            `json:"register_failures"`
+	Memory           MemoryUse         `json:"memory"`
 	LookupsHeld      int64             `json:"lookups_held"` // of inodes that the kernel has not forgotten
 	Goroutines       int               `json:"goroutines"`
 	UptimeSeconds    int64             `json:"uptime_s"`
@@ -80,6 +81,7 @@ func (m *mount) stats() Stats {
 		Medium:           m.medium,
 		Passthrough:      m.passthrough,
 		RegisterFailures: c.RegisterFailures,
+		Memory:           memoryUse(c),
 		LookupsHeld:      m.layer.lookups.Load(),
 		Goroutines:       runtime.NumGoroutine(),
 		UptimeSeconds:    int64(time.Since(m.started).Seconds()),

@@ -46,6 +46,7 @@ func serve(opt fs.Options, s service) error {
 	if err != nil {
 		return err
 	}
+	fs.LimitHeap(mounted.Stats().CacheBudget)
 	tellSystemd("READY=1")
 	gone := make(chan struct{})
 	go func() {

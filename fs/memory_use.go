@@ -1,0 +1,74 @@
+package fs
+
+import (
+	"os"
+	"runtime/debug"
+	"runtime/metrics"
+
+	"prismfs/cache"
+)
+
+// goHeapShare and minGoHeap: beside the cache, whose pages are none of the Go
+// heap's, the daemon's own memory may come near 1/8 of the cache's budget, and
+// near minGoHeap in any case, before the collector works harder. Headers, tables,
+// nodes and the encoded bytes of what is being decoded live there.
+const (
+	goHeapShare = 8
+	minGoHeap   = 256 << 20
+)
+
+// LimitHeap tells Go's collector how much memory the daemon of a mount with such a
+// cache should keep to, unless the environment says it (GOMEMLIMIT). It is for
+// the process that serves one mount and nothing else.
+func LimitHeap(cacheBytes int64) {
+	if os.Getenv("GOMEMLIMIT") == "" {
+		debug.SetMemoryLimit(max(cacheBytes/goHeapShare, minGoHeap))
+	}
+}
+
+// MemoryUse says what memory is used for, in bytes.
+type MemoryUse struct {
+	Cache       int64 `json:"cache"`        // decoded files, fills that run included
+	Pinned      int64 `json:"pinned"`       // of it, open or mapped
+	Heap        int64 `json:"heap"`         // Go's: headers, tables, inodes, encoded bytes
+	HeapLimit   int64 `json:"heap_limit"`   // that the collector keeps to
+	MachineFree int64 `json:"machine_free"` // what could be taken without swapping
+	CgroupFree  int64 `json:"cgroup_free"`  // what the tightest memory cgroup leaves; −1 without a limit
+}
+
+// memoryUse asks what memory is used for now.
+func memoryUse(c cache.Stats) MemoryUse {
+	use := MemoryUse{Cache: c.Bytes, Pinned: c.PinnedBytes, HeapLimit: debug.SetMemoryLimit(-1), CgroupFree: -1, MachineFree: -1}
+	sample := []metrics.Sample{{Name: "/memory/classes/total:bytes"}, {Name: "/memory/classes/heap/released:bytes"}}
+	metrics.Read(sample)
+	if sample[0].Value.Kind() == metrics.KindUint64 && sample[1].Value.Kind() == metrics.KindUint64 {
+		use.Heap = int64(sample[0].Value.Uint64() - sample[1].Value.Uint64())
+	}
+	if mem, err := cache.ReadMemory(); err == nil {
+		use.MachineFree = mem.Available
+		if mem.CgroupLimited() {
+			use.CgroupFree = mem.CgroupFree
+		}
+	}
+	return use
+}
+
+// pinAlarmAfter is for how many looks in a row open files must hold more than
+// the budget before somebody is told: a loader that has many of them open for a
+// moment is in no trouble.
+const pinAlarmAfter = 10
+
+// pinAlarm notices that files which are open or mapped have used up the cache, so
+// that what is opened next may have to wait, or fail.
+type pinAlarm struct{ looks int }
+
+// look is called now and then; it reports true once for each time that the
+// budget stays used up.
+func (a *pinAlarm) look(pinned, budget int64) bool {
+	if pinned <= budget {
+		a.looks = 0
+		return false
+	}
+	a.looks++
+	return a.looks == pinAlarmAfter
+}
