@@ -1,18 +1,22 @@
 package pack
 
 import (
+	"bytes"
 	"context"
 	"crypto/sha256"
 	"encoding/csv"
 	"encoding/hex"
+	"fmt"
 	"os"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 
+	"prismfs/dataset"
 	"prismfs/internal/testfiles"
 	"prismfs/raster"
 )
@@ -265,5 +269,153 @@ func TestVerifyNamesSourceDecoders(t *testing.T) {
 	if len(v.SourceDecoders) != 2 || v.SourceDecoders[0].Samples != 2 || v.SourceDecoders[0].Name != decodeBytes(t, jpegBytes(t, 2)).Decoder ||
 		!strings.HasPrefix(v.SourceDecoders[0].Name, "libjpeg-turbo ") {
 		t.Errorf("source decoders %+v", v.SourceDecoders)
+	}
+}
+
+// TestCasesOfDecoders: the library that read a source image, with its version, is
+// recorded in what was packed, and verify prints it.
+func TestCasesOfDecoders(t *testing.T) {
+	t.Run("c65", TestVerifyNamesSourceDecoders)
+	t.Run("c65b", func(t *testing.T) {
+		src, dst := filepath.Join(t.TempDir(), "src"), filepath.Join(t.TempDir(), "dst")
+		for i, data := range [][]byte{jpegBytes(t, 1), progressiveJPEG(t, 2)} {
+			writeTree(t, src, map[string][]byte{fmt.Sprintf("a/%d.jpg", i): data})
+			want := decodeBytes(t, data).Decoder
+			if !strings.ContainsAny(want, "0123456789") {
+				t.Errorf("the decoder %q has no version", want)
+			}
+		}
+		mustPack(t, src, dst, Options{})
+		for i := range 2 {
+			meta := samePixelsAs(t, filepath.Join(dst, fmt.Sprintf("a/%d.l3", i)), filepath.Join(src, fmt.Sprintf("a/%d.jpg", i))).Meta
+			data, err := os.ReadFile(filepath.Join(src, fmt.Sprintf("a/%d.jpg", i)))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if want := decodeBytes(t, data).Decoder; meta.SourceDecoder != want {
+				t.Errorf("%d: recorded is %q, decoded with %q", i, meta.SourceDecoder, want)
+			}
+		}
+	})
+}
+
+// scanFiles are JPEGs with different numbers of scans, and files that are none.
+func scanFiles(t *testing.T) (good, bad map[string][]byte) {
+	t.Helper()
+	good, bad = map[string][]byte{}, map[string][]byte{"h_broken.jpg": nil, "i_zero.jpg": {}}
+	for name, from := range map[string]string{
+		"a_base.jpg": "rgb-420", "b_prog10.jpg": "rgb-420-progressive", "c_gray_prog.jpg": "grey-progressive",
+		"d_two.jpg": "scans-2", "e_one.jpg": "scans-1", "f_noninter.jpg": "noninterleaved", "g_five.jpg": "scans-5",
+	} {
+		data, err := os.ReadFile(filepath.Join("..", "internal", "jpeg", "testdata", from+".jpg"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		good[name] = data
+	}
+	bad["h_broken.jpg"] = good["a_base.jpg"][:300]
+	good["k_same_as_a.jpg"] = good["a_base.jpg"]
+	return good, bad
+}
+
+// TestCasesOfRecords packs images of different numbers of scans, and some that
+// cannot be packed, in two classes under the same names.
+func TestCasesOfRecords(t *testing.T) {
+	noTables(t)
+	good, bad := scanFiles(t)
+	src, dst := filepath.Join(t.TempDir(), "src"), filepath.Join(t.TempDir(), "dst")
+	var want, refused []string
+	for _, class := range []string{"n01", "n02"} {
+		for name, data := range good {
+			writeTree(t, src, map[string][]byte{class + "/" + name: data})
+			want = append(want, class+"/"+name)
+		}
+		for name, data := range bad {
+			writeTree(t, src, map[string][]byte{class + "/" + name: data})
+			refused = append(refused, class+"/"+name)
+		}
+	}
+	slices.Sort(want)
+	slices.Sort(refused)
+	s := mustPackPCR(t, src, dst, PCROptions{ImagesPerRecord: 5})
+	t.Run("p13", func(t *testing.T) {
+		if diff := cmp.Diff(refused, refusedPaths(s)); diff != "" {
+			t.Errorf("refused:\n%s", diff)
+		}
+		if s.FilesIn != len(want)+len(refused) || s.Converted.Files != len(want) || s.Classes != 2 {
+			t.Errorf("summary %v", s)
+		}
+	})
+	t.Run("p08", func(t *testing.T) {
+		var got []string
+		for record, images := range recordImages(t, dst) {
+			for _, image := range images {
+				got = append(got, image)
+				if class, _, _ := strings.Cut(image, "/"); class == "" {
+					t.Errorf("%s has an image without class: %s", record, image)
+				}
+			}
+		}
+		slices.Sort(got)
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Errorf("names in the records:\n%s", diff)
+		}
+	})
+	t.Run("p10", func(t *testing.T) { caseOfFewerScans(t, src, dst, want) })
+	t.Run("p12", func(t *testing.T) { // labels are counted from classes, so none is ever negative
+		for record, read := range readIndependently(t, dst, "none").Records {
+			for i, label := range read.Labels {
+				if label != 0 && label != 1 {
+					t.Errorf("image %d of %s has label %d", i, record, label)
+				}
+			}
+		}
+	})
+}
+
+// caseOfFewerScans: an image with fewer scans than the record has groups is whole
+// in its last scan's group and empty in those after it, so that every fidelity
+// from there on is the same; full fidelity is the source's pixels.
+func caseOfFewerScans(t *testing.T, src, dst string, images []string) {
+	store, err := dataset.OpenLocal(dst)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer store.Close()
+	ds := dataset.Open(store, dataset.Options{TableDir: dataset.NoTables})
+	fewer := 0
+	for _, image := range images {
+		sample, err := ds.Sample(context.Background(), strings.TrimSuffix(image, filepath.Ext(image))+dataset.RecordSuffix)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var scans []string
+		for k := 1; k <= sample.Levels; k++ {
+			jpeg, err := ds.ReadEncoded(context.Background(), sample, k, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			scans = append(scans, string(jpeg))
+		}
+		data, err := os.ReadFile(filepath.Join(src, image))
+		if err != nil {
+			t.Fatal(err)
+		}
+		full := decodeBytes(t, []byte(scans[len(scans)-1]))
+		if source := decodeBytes(t, data); !bytes.Equal(full.Image.Pix, source.Image.Pix) || full.Image.Shape != source.Image.Shape {
+			t.Errorf("%s has other pixels at full fidelity than its source", image)
+		}
+		distinct := slices.Compact(slices.Clone(scans))
+		if len(distinct) < len(scans) {
+			fewer++
+		}
+		for k := len(distinct); k < len(scans); k++ {
+			if scans[k] != distinct[len(distinct)-1] {
+				t.Errorf("%s: fidelity %d is not its last scan", image, k+1)
+			}
+		}
+	}
+	if fewer == 0 {
+		t.Error("no image has fewer scans than its record")
 	}
 }
