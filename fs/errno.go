@@ -27,6 +27,8 @@ func toErrno(err error) syscall.Errno {
 		return 0
 	case errors.Is(err, tensor.ErrCannotHold):
 		return syscall.ENOENT // the sample is not in this view
+	case errors.Is(err, errNoEchoes):
+		return syscall.EOPNOTSUPP
 	case errors.Is(err, dataset.ErrChanged):
 		// The kernel looks the name up anew on ESTALE and finds the new file.
 		return syscall.ESTALE

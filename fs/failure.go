@@ -23,6 +23,8 @@ func (m *mount) fail(doing, path string, err error) syscall.Errno {
 		}
 	case errno == syscall.ENOENT, errno == syscall.ESTALE, errno == syscall.EROFS, errno == syscall.ENODATA:
 		// Part of a file system's ordinary life.
+	case errors.Is(err, errNoEchoes):
+		// Was said once for the folder.
 	default:
 		m.errors.Add(1)
 		if !m.reported.seen(path, errno) {

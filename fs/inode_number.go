@@ -27,6 +27,12 @@ func autoGeneration(written string, id dataset.Identity, fidelity int) uint64 {
 	return generationOf(written, binary.LittleEndian.AppendUint64(identityBytes(id), uint64(fidelity)))
 }
 
+// echoGeneration does so for a path that has contents of several samples.
+func echoGeneration(written string, c content) uint64 {
+	distinction := binary.LittleEndian.AppendUint64(identityBytes(c.sample.Info.ID), uint64(c.fidelity))
+	return generationOf(written, append(distinction, c.sample.Path...))
+}
+
 func identityBytes(id dataset.Identity) []byte {
 	b := make([]byte, 0, 6*8)
 	for _, v := range []uint64{id.Dev, id.Ino, uint64(id.Size), uint64(id.MTimeNS), uint64(id.CTimeNS)} {

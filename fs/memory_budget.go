@@ -108,7 +108,7 @@ func (m *mount) watchMemory(full int64) {
 			continue // it was readable at the start; the next second tells
 		}
 		c := m.cacheStats()
-		if pins.look(c.PinnedBytes, c.Budget) {
+		if pins.look(c.PinnedBytes-m.echo.echoes.Bytes(), c.Budget) {
 			m.log.Warn("files that are open or mapped fill the cache: what is opened next may wait, then fail with ENOMEM; "+
 				"close maps that are no longer needed, or mount with a larger --cache",
 				"pinned_bytes", c.PinnedBytes, "cache_bytes", c.Budget, "limit_bytes", c.Limit)
@@ -118,6 +118,7 @@ func (m *mount) watchMemory(full int64) {
 			continue
 		}
 		m.cache.SetBudget(next)
+		m.echo.setBudget(next)
 		if next < c.Budget && !shrunk {
 			m.log.Warn("memory is short; the cache shrinks", "cache_bytes", next, "free_bytes", mem.Free())
 		}

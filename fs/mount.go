@@ -124,6 +124,7 @@ type mount struct {
 	layer   *kernelLayer
 	control *control
 	auto    *fidelities
+	echo    *echoViews
 	socket  *controlSocket // nil for none
 	started time.Time
 	pid     int
@@ -283,6 +284,7 @@ func newMount(opt Options, store dataset.Store) (*mount, error) {
 	m.names = resolver{ds: m.ds, auto: m.auto}
 	m.control = newControl(m)
 	m.ahead = m.newReadAhead()
+	m.echo = newEchoViews(m)
 	return m, nil
 }
 
@@ -355,7 +357,7 @@ func (m *mount) makeCache(server *fuse.Server) error {
 	if err != nil {
 		return err
 	}
-	opt := cache.Options{Budget: budget, PinAllowance: budget / pinAllowanceShare, Medium: medium, Policy: m.opt.CachePolicy}
+	opt := cache.Options{Budget: budget, PinAllowance: budget / pinAllowanceShare, Medium: medium, Policy: m.opt.CachePolicy, Scarce: m.echo.echoes.Release}
 	if m.passthrough {
 		opt.Register = m.registrar(server)
 		opt.Unregister = func(id int32) {
@@ -372,6 +374,7 @@ func (m *mount) makeCache(server *fuse.Server) error {
 	}
 	m.cache.LimitWork(workLimit(budget), m.work)
 	boundHeap(mem.Free(), budget)
+	m.echo.setBudget(budget)
 	go m.watchMemory(budget)
 	return nil
 }
@@ -517,6 +520,7 @@ func (m *mount) close() error {
 		m.ahead.Close()
 		m.idle.close()
 	}
+	m.echo.close()
 	err := m.cache.Close()
 	m.decoder.Close()
 	return errors.Join(err, m.store.Close())

@@ -68,6 +68,9 @@ func (d *dirNode) lookedUpSample(ctx context.Context, written string, t target, 
 		d.m.setTimeouts(out)
 		return d.newChild(ctx, n, written, fuse.S_IFREG, generation(written, t.info.ID)), 0
 	}
+	if t.view.Echo.Factor != 0 {
+		return d.lookedUpEcho(ctx, written, t, out)
+	}
 	n := &sampleNode{m: d.m, content: t.sample, view: t.view}
 	n.fillAttr(&out.Attr)
 	d.m.setTimeouts(out)
@@ -78,6 +81,20 @@ func (d *dirNode) lookedUpSample(ctx context.Context, written string, t target, 
 		gen = autoGeneration(written, t.info.ID, t.sample.fidelity)
 	}
 	return d.newChild(ctx, n, written, fuse.S_IFREG, gen), 0
+}
+
+// lookedUpEcho makes the node for the content that the name's next open gets.
+func (d *dirNode) lookedUpEcho(ctx context.Context, written string, t target, out *fuse.EntryOut) (*gofs.Inode, syscall.Errno) {
+	if err := d.m.echo.labels.allow(t.view.Echo.Folder, t.sample.sample); err != nil {
+		return nil, d.m.fail("lookup", written, err)
+	}
+	own := t.sample.key()
+	c := d.m.echo.lookup(t.view, t.sample, readerOf(ctx))
+	n := &sampleNode{m: d.m, content: c, view: t.view, named: &own}
+	n.fillAttr(&out.Attr)
+	d.m.setTimeouts(out)
+	out.SetEntryTimeout(0) // the next open may get another content
+	return d.newChild(ctx, n, written, fuse.S_IFREG, echoGeneration(written, c)), 0
 }
 
 // newChild gives a node the identity of its written path. go-fuse keeps an

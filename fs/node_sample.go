@@ -35,6 +35,9 @@ type sampleNode struct {
 	m       *mount
 	content content
 	view    View // Fidelity is that of the lookup
+	// named is, in an echo view, the content that the name stands for elsewhere,
+	// else nil.
+	named *bufferKey
 
 	// mu guards the inode's mode. From the first open to the last release the
 	// inode is served from one buffer, and from it in one way: by the kernel if
@@ -52,6 +55,7 @@ type sampleHandle struct {
 	node *sampleNode
 	buf  *buffer // the node's, for as long as the handle is open
 
+	request     *lastRequest // of an echo view, else nil
 	direct      bool         // reads come past the page cache
 	reads, read atomic.Int64 // requests and bytes of a direct handle
 }
@@ -70,6 +74,7 @@ func (n *sampleNode) unchanged() error { return n.m.unchanged(n.source(), n.cont
 func (n *sampleNode) Getattr(ctx context.Context, _ gofs.FileHandle, out *fuse.AttrOut) syscall.Errno {
 	if n.opens.Load() == 0 {
 		if err := n.unchanged(); err != nil {
+			n.m.echo.forget(n.named, n.view)
 			return n.m.fail("getattr", n.source(), err)
 		}
 	}
@@ -83,25 +88,26 @@ func (n *sampleNode) Open(ctx context.Context, flags uint32) (gofs.FileHandle, u
 	if flags&syscall.O_ACCMODE != syscall.O_RDONLY {
 		return nil, 0, syscall.EROFS
 	}
+	request := n.m.echo.take(n.named, n.view, n.content, readerOf(ctx))
 	if err := n.unchanged(); err != nil {
-		return nil, 0, n.m.fail("open", n.source(), err)
+		return nil, 0, n.m.fail("open", n.source(), request.failed(err))
 	}
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	if n.opens.Load() == 0 {
 		buf, missed, err := n.m.filled(n.content, readerOf(ctx))
 		if err != nil {
-			return nil, 0, n.m.fail("open", n.source(), err)
+			return nil, 0, n.m.fail("open", n.source(), request.failed(err))
 		}
 		n.buf = buf
-		if n.m.ahead != nil {
+		if n.m.ahead != nil && n.named == nil {
 			in, name := aheadOf(n.content, n.view)
 			n.m.ahead.Opened(in, name, missed)
 		}
 	}
 	n.opens.Add(1)
 	n.m.served.Add(1)
-	h := &sampleHandle{node: n, buf: n.buf}
+	h := &sampleHandle{node: n, buf: n.buf, request: request.served(n.buf)}
 	var answer uint32 = fuse.FOPEN_KEEP_CACHE | fuse.FOPEN_NOFLUSH
 	if id := n.buf.BackingID(); id != 0 {
 		n.m.layer.grantPassthrough(ctx, id)
@@ -133,6 +139,7 @@ func (h *sampleHandle) Release(ctx context.Context) syscall.Errno {
 	if h.direct {
 		n.m.direct.closed(h.reads.Load(), h.read.Load())
 	}
+	n.m.echo.released(h.request)
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	if n.opens.Add(-1) == 0 {

@@ -34,6 +34,16 @@ type Stats struct {
 	ReadAheadMade    uint64            `json:"read_ahead_made"` // images decoded ahead of a reader
 	ReadAheadUseful  uint64            `json:"read_ahead_useful"`
 	ReadAheadWasted  uint64            `json:"read_ahead_wasted"` // not opened before their reader was gone
+	EchoFresh        uint64            `json:"echo_fresh"`        // requests of echo views that got their own image
+	EchoEchoes       uint64            `json:"echo_echoes"`       // that got another one of their folder
+	EchoEarly        uint64            `json:"echo_early"`        // fresh before their turn, where a folder had too few echoes
+	EchoLate         uint64            `json:"echo_late"`         // put off, where it had enough
+	EchoForced       uint64            `json:"echo_forced"`       // fresh beyond their turn, where a folder had no image at all
+	EchoRepeats      uint64            `json:"echo_repeats"`      // echoes of images that had been served often enough
+	EchoLost         uint64            `json:"echo_lost"`         // echoes of images that had to go before
+	EchoBuffered     int               `json:"echo_buffered"`     // images that are kept for echoes
+	EchoBytes        int64             `json:"echo_bytes"`        // that they take
+	EchoViews        []EchoViewStats   `json:"echo_views"`        // of those that are remembered
 	Helpers          uint64            `json:"decode_helpers"`    // processors that helped with a large image
 	Tolerated        uint64            `json:"tolerated_jpegs"`   // decoded in spite of warnings
 	Requests         map[string]uint64 `json:"requests"`
@@ -90,6 +100,7 @@ func (m *mount) stats() Stats {
 		a := m.ahead.Stats()
 		out.ReadAheadMade, out.ReadAheadUseful, out.ReadAheadWasted = a.Made, a.Useful, a.Wasted
 	}
+	m.echoStats(&out)
 	if d.Device.State == gpudecode.DeviceUp {
 		out.Device.Health = m.health.read(m.decoder.DeviceHealth)
 	}
@@ -97,6 +108,14 @@ func (m *mount) stats() Stats {
 		out.Passthrough = m.noPassthrough
 	}
 	return out
+}
+
+func (m *mount) echoStats(out *Stats) {
+	e, views := m.echo.stats()
+	out.EchoFresh, out.EchoEchoes = e.Fresh, e.Echoes
+	out.EchoEarly, out.EchoLate, out.EchoForced = e.Early, e.Late, e.Forced
+	out.EchoRepeats, out.EchoLost = e.Repeats, e.Lost
+	out.EchoBuffered, out.EchoBytes, out.EchoViews = e.Buffered, e.Bytes, views
 }
 
 func (m *mount) cacheStats() cache.Stats { return m.cache.Stats() }

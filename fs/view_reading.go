@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"prismfs/order"
+	"prismfs/tensor"
 )
 
 // readingTerms are the words of a view that speak of the order of reading:
@@ -130,6 +131,9 @@ func (r readingTerms) apply(v *View, folder string) error {
 	}
 	seed := max(r.seed, 1) - 1
 	if !r.stream {
+		if v.Form.Container == tensor.L3 {
+			return errors.New("echoes save decoding, and l3 shows what is stored")
+		}
 		v.Echo, v.Stream = order.EchoView{Folder: folder, Factor: r.echo, Buffer: r.buffer, Seed: seed}, order.StreamView{}
 		return nil
 	}
@@ -181,8 +185,6 @@ func (r readingTerms) words() []string {
 // notYet refuses what a name can ask for and this version does not serve.
 func (v View) notYet() error {
 	switch {
-	case v.Echo.Factor != 0:
-		return errors.New("this version has no echo views")
 	case v.Stream.Shard != 0:
 		return errors.New("this version has no streams")
 	}

@@ -13,7 +13,7 @@ const (
 	// names can be fresh early or late within their cycle, and neither runs a
 	// pool dry nor full. It is not filled beyond lowSamples in one go.
 	lowShare, highShare, levelShares = 1, 3, 4
-	lowSamples                       = 8
+	lowSamples                       = 4
 	// choices is out of how many a victim is chosen: the largest pool of all
 	// would take a look at each.
 	choices = 8
@@ -534,6 +534,13 @@ func (e *Echoes[P, K, S]) trim(to func() int64) {
 		}
 	})
 	dropped.run(e.opt.Drop)
+}
+
+// Bytes returns what the samples of all pools take.
+func (e *Echoes[P, K, S]) Bytes() int64 {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.bytes
 }
 
 // Close gives up all samples.

@@ -76,9 +76,7 @@ func (t *classTree) read(name string) string {
 		t.held[name]--
 		t.mu.Unlock()
 	}
-	t.echoes.mu.Lock()
-	bytes := t.echoes.bytes
-	t.echoes.mu.Unlock()
+	bytes := t.echoes.Bytes()
 	t.mu.Lock()
 	t.most = max(t.most, bytes)
 	t.mu.Unlock()
