@@ -9,7 +9,7 @@ import (
 )
 
 // kernelLayer stands between the kernel and go-fuse's node file system. It does
-// three things which that does not:
+// four things which that does not:
 //
 //   - It owns backing ids. go-fuse's own way (FilePassthroughFder) drops the id
 //     after our release has run, so that under load an open can be given the
@@ -18,6 +18,7 @@ import (
 //     life, and a node hands it over with each open.
 //   - It answers every operation that would change something with EROFS;
 //     go-fuse lets unlink and rmdir succeed.
+//   - It reads listings itself (listing.go).
 //   - It counts requests.
 type kernelLayer struct {
 	fuse.RawFileSystem
@@ -26,6 +27,7 @@ type kernelLayer struct {
 	// somewhere below our Open, back up to it. The key is the request's cancel
 	// channel: closing it interrupts one request, so there is one for each.
 	grants   sync.Map // <-chan struct{} → *grant
+	listings sync.Map // handles of open directories → *listing
 	requests [numOperations]atomic.Uint64
 	lookups  atomic.Int64 // that the kernel has not forgotten
 }
@@ -33,6 +35,14 @@ type kernelLayer struct {
 // grant is what a node adds to the answer of an open.
 type grant struct {
 	backingID int32
+	listing   *listing
+}
+
+// grantListing has the layer read an open directory by itself.
+func (l *kernelLayer) grantListing(ctx context.Context, of *listing) {
+	if g, ok := l.grants.Load(ctx.Done()); ok {
+		g.(*grant).listing = of
+	}
 }
 
 // grantPassthrough tells the kernel, with the answer to the open that ctx
@@ -133,16 +143,27 @@ func (l *kernelLayer) Release(cancel <-chan struct{}, in *fuse.ReleaseIn) {
 
 func (l *kernelLayer) OpenDir(cancel <-chan struct{}, in *fuse.OpenIn, out *fuse.OpenOut) fuse.Status {
 	l.count(opOpendir)
-	return l.RawFileSystem.OpenDir(cancel, in, out)
+	var g grant
+	l.grants.Store(cancel, &g)
+	status := l.RawFileSystem.OpenDir(cancel, in, out)
+	l.grants.Delete(cancel)
+	if status.Ok() && g.listing != nil {
+		l.listings.Store(out.Fh, g.listing)
+	}
+	return status
 }
 
 func (l *kernelLayer) ReadDir(cancel <-chan struct{}, in *fuse.ReadIn, out *fuse.DirEntryList) fuse.Status {
 	l.count(opReaddir)
+	if of, ok := l.listings.Load(in.Fh); ok {
+		return of.(*listing).read(in.Offset, out)
+	}
 	return l.RawFileSystem.ReadDir(cancel, in, out)
 }
 
 func (l *kernelLayer) ReleaseDir(in *fuse.ReleaseIn) {
 	l.count(opReleasedir)
+	l.listings.Delete(in.Fh) // before the handle can be another's
 	l.RawFileSystem.ReleaseDir(in)
 }
 
@@ -173,9 +194,4 @@ func (l *kernelLayer) Lseek(cancel <-chan struct{}, in *fuse.LseekIn, out *fuse.
 func (l *kernelLayer) Access(cancel <-chan struct{}, in *fuse.AccessIn) fuse.Status {
 	l.count(opAccess)
 	return l.RawFileSystem.Access(cancel, in)
-}
-
-func (l *kernelLayer) Ioctl(cancel <-chan struct{}, in *fuse.IoctlIn, inbuf []byte, out *fuse.IoctlOut, outbuf []byte) fuse.Status {
-	l.count(opIoctl)
-	return l.RawFileSystem.Ioctl(cancel, in, inbuf, out, outbuf)
 }

@@ -17,9 +17,7 @@ var (
 	_ gofs.NodeStatfser       = (*dirNode)(nil)
 	_ gofs.NodeOpendirHandler = (*dirNode)(nil)
 
-	_ gofs.FileReaddirenter = (*listing)(nil)
-	_ gofs.FileSeekdirer    = (*listing)(nil)
-	_ gofs.FileReleasedirer = (*listing)(nil)
+	_ gofs.FileReleasedirer = (*listing)(nil) // the rest of it is kernelLayer.ReadDir
 
 	_ gofs.NodeGetattrer   = (*sampleNode)(nil)
 	_ gofs.NodeOpener      = (*sampleNode)(nil)

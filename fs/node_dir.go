@@ -5,7 +5,6 @@ import (
 	"iter"
 	"path"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"syscall"
 
@@ -145,73 +144,9 @@ func (d *dirNode) OpendirHandle(ctx context.Context, flags uint32) (gofs.FileHan
 	if _, err := d.stat(); err != nil {
 		return nil, 0, d.m.fail("opendir", d.written, err)
 	}
-	return &listing{dir: d}, 0, 0
-}
-
-// listing is an open directory. Entries stream from the source: neither it nor
-// we hold all the names.
-type listing struct {
-	dir *dirNode
-
-	mu     sync.Mutex
-	next   func() (fuse.DirEntry, error, bool)
-	stop   func()
-	offset uint64 // of the last entry given
-}
-
-// Readdirent returns the next entry, nil at the end.
-func (l *listing) Readdirent(ctx context.Context) (*fuse.DirEntry, syscall.Errno) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.step()
-}
-
-func (l *listing) step() (*fuse.DirEntry, syscall.Errno) {
-	if l.next == nil {
-		l.next, l.stop = iter.Pull2(l.dir.entries())
-	}
-	e, err, ok := l.next()
-	if !ok {
-		return nil, 0
-	}
-	if err != nil {
-		return nil, l.dir.m.fail("readdir", l.dir.written, err)
-	}
-	l.offset++
-	e.Off = l.offset
-	return &e, 0
-}
-
-// Seekdir goes to the entry after the one with the given offset, from the
-// start: rewinddir is the common case, and others are rare.
-func (l *listing) Seekdir(ctx context.Context, off uint64) syscall.Errno {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.close()
-	for l.offset < off {
-		e, errno := l.step()
-		if errno != 0 {
-			return errno
-		}
-		if e == nil {
-			return 0
-		}
-	}
-	return 0
-}
-
-// Releasedir ends the listing.
-func (l *listing) Releasedir(ctx context.Context, flags uint32) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.close()
-}
-
-func (l *listing) close() {
-	if l.stop != nil {
-		l.stop()
-	}
-	l.next, l.stop, l.offset = nil, nil, 0
+	l := &listing{entries: d.entries(), fail: func(err error) syscall.Errno { return d.m.fail("readdir", d.written, err) }}
+	d.m.layer.grantListing(ctx, l)
+	return l, 0, 0
 }
 
 // entries yields the directory as the view shows it.

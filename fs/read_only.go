@@ -1,6 +1,9 @@
 package fs
 
-import "github.com/hanwen/go-fuse/v2/fuse"
+import (
+	"github.com/hanwen/go-fuse/v2/fuse"
+	"golang.org/x/sys/unix"
+)
 
 // The mount is read-only in the VFS, which answers these itself. They are here
 // for a mount that somebody remounts read-write, and for the operations that
@@ -73,4 +76,23 @@ func (l *kernelLayer) Fallocate(<-chan struct{}, *fuse.FallocateIn) fuse.Status 
 
 func (l *kernelLayer) CopyFileRange(<-chan struct{}, *fuse.CopyFileRangeIn) (uint32, fuse.Status) {
 	return 0, l.refuse()
+}
+
+// The ioctls that change a file's flags (chattr): FS_IOC_SETFLAGS, the same from a
+// 32-bit program, and FS_IOC_FSSETXATTR. The kernel passes them to the file system.
+const (
+	ioctlSetFlags   = unix.FS_IOC_SETFLAGS
+	ioctlSetFlags32 = 0x40046602
+	ioctlSetXattr   = 0x401c5820
+)
+
+// Ioctl knows none, but says of those that would change something why they are
+// refused.
+func (l *kernelLayer) Ioctl(cancel <-chan struct{}, in *fuse.IoctlIn, inbuf []byte, out *fuse.IoctlOut, outbuf []byte) fuse.Status {
+	switch in.Cmd {
+	case ioctlSetFlags, ioctlSetFlags32, ioctlSetXattr:
+		return l.refuse()
+	}
+	l.count(opIoctl)
+	return l.RawFileSystem.Ioctl(cancel, in, inbuf, out, outbuf)
 }
