@@ -231,8 +231,7 @@ func (l *Lookahead) forget() {
 // setBase says anew from where on items are made, and gives up those before it.
 // The lock is held.
 func (l *Lookahead) setBase() {
-	behind := min(l.opt.Window/2, int64(l.skew*1.25)+leastBehind)
-	base := max(l.low, l.front-behind)
+	base := max(l.low, l.front-l.behind())
 	for k := l.base; k < base; k++ {
 		if x := l.items[k]; x != nil {
 			l.leave(x)
@@ -243,6 +242,12 @@ func (l *Lookahead) setBase() {
 	}
 	l.base = base
 	l.to = max(l.to, base)
+}
+
+// behind is how far behind the foremost read an item is still expected to be
+// read. The lock is held.
+func (l *Lookahead) behind() int64 {
+	return min(l.opt.Window/2, int64(l.skew*1.25)+leastBehind)
 }
 
 // start begins as much as is to be done. The lock is held.
