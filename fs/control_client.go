@@ -75,12 +75,27 @@ func SetFidelity(ctx context.Context, path string, k int) error {
 
 // ask sends a request to the control socket of a mount and reads the answer.
 func ask(ctx context.Context, mountpoint, method, target string, body []byte, into any) error {
+	return askWith(ctx, mountpoint, controlRequest{method: method, target: target, body: bytes.NewReader(body), size: int64(len(body))}, into)
+}
+
+// controlRequest is one to the control socket of a mount.
+type controlRequest struct {
+	method, target string
+	body           io.Reader
+	size           int64 // of body
+	patient        bool  // it may take longer than others
+}
+
+func askWith(ctx context.Context, mountpoint string, r controlRequest, into any) error {
 	c, err := dialControl(mountpoint)
 	if err != nil {
 		return err
 	}
 	defer c.CloseIdleConnections()
-	return call(ctx, c, method, target, body, into)
+	if r.patient {
+		c.Timeout = 0
+	}
+	return call(ctx, c, r, into)
 }
 
 // splitMountPath splits a path into the mount point of ours that it lies in and
@@ -144,12 +159,15 @@ func dialControl(mountpoint string) (*http.Client, error) {
 }
 
 // call sends a request and reads the answer.
-func call(ctx context.Context, c *http.Client, method, target string, body []byte, into any) error {
-	request, err := http.NewRequestWithContext(ctx, method, "http://prismfs"+target, bytes.NewReader(body))
+func call(ctx context.Context, c *http.Client, r controlRequest, into any) error {
+	hr, err := http.NewRequestWithContext(ctx, r.method, "http://prismfs"+r.target, r.body)
 	if err != nil {
 		return err
 	}
-	response, err := c.Do(request)
+	if hr.ContentLength = r.size; r.size == 0 {
+		hr.Body = http.NoBody
+	}
+	response, err := c.Do(hr)
 	if err != nil {
 		var where *url.Error
 		if errors.As(err, &where) { // its address means nothing

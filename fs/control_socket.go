@@ -14,6 +14,8 @@ import (
 	"strings"
 	"syscall"
 	"time"
+
+	"prismfs/order"
 )
 
 // What is set at run time goes through a Unix socket, HTTP with JSON, since the
@@ -24,6 +26,7 @@ import (
 //	GET /fidelity?view=train%2Bauto  {"view": "train+auto", "fidelity": 3}; 0 is full
 //	PUT /fidelity  {"view": "train+auto", "fidelity": 3}
 //
+// Plans are in control_plan.go.
 // Errors are {"error": "why"}.
 
 const (
@@ -56,6 +59,9 @@ func (m *mount) openControlSocket() (*controlSocket, error) {
 		mux := http.NewServeMux()
 		mux.HandleFunc("GET /fidelity", m.getFidelity)
 		mux.HandleFunc("PUT /fidelity", m.putFidelity)
+		mux.HandleFunc("GET /plan", m.getPlans)
+		mux.HandleFunc("PUT /plan", m.putPlan)
+		mux.HandleFunc("DELETE /plan", m.deletePlan)
 		s := &controlSocket{path: listener.Addr().String(), server: &http.Server{
 			Handler:      mux,
 			ReadTimeout:  controlTimeout,
@@ -265,10 +271,17 @@ func (m *mount) autoViewAt(ctx context.Context, view string) (AutoView, error) {
 func refuse(w http.ResponseWriter, err error) {
 	status := http.StatusInternalServerError
 	switch {
-	case errors.As(err, new(badRequest)), errors.Is(err, iofs.ErrInvalid): // .. among the names
+	case errors.As(err, new(badRequest)), errors.Is(err, iofs.ErrInvalid), // .. among the names
+		errors.Is(err, order.ErrPlan):
 		status = http.StatusBadRequest
-	case errors.Is(err, iofs.ErrNotExist), errors.Is(err, syscall.ENOTDIR):
+	case errors.Is(err, iofs.ErrNotExist), errors.Is(err, syscall.ENOTDIR), errors.Is(err, errNoPlan):
 		status = http.StatusNotFound
+	case errors.Is(err, order.ErrPlanTooLarge):
+		status = http.StatusRequestEntityTooLarge
+	case errors.Is(err, errBusy), errors.Is(err, errTooManyPlans):
+		status = http.StatusServiceUnavailable
+	case errors.Is(err, os.ErrDeadlineExceeded):
+		status = http.StatusRequestTimeout
 	}
 	answer(w, status, map[string]string{"error": err.Error()})
 }

@@ -120,6 +120,7 @@ type mount struct {
 	cache   *cache.Cache[bufferKey]
 	ahead   *order.ReadAhead[aheadFolder] // nil for none
 	idle    *processors                   // that decode ahead
+	plans   *plans
 	direct  directReads
 	layer   *kernelLayer
 	control *control
@@ -285,6 +286,7 @@ func newMount(opt Options, store dataset.Store) (*mount, error) {
 	m.control = newControl(m)
 	m.ahead = m.newReadAhead()
 	m.echo = newEchoViews(m)
+	m.plans = newPlans(m)
 	return m, nil
 }
 
@@ -516,6 +518,7 @@ func (x *Mounted) Detach() error {
 func (m *mount) close() error {
 	close(m.closing)
 	m.socket.close()
+	m.plans.close()
 	if m.ahead != nil {
 		m.ahead.Close()
 		m.idle.close()

@@ -48,6 +48,7 @@ type sampleNode struct {
 	opens atomic.Int64
 	buf   *buffer // pinned while opens > 0
 	known bool    // it was open before
+	spend bool    // a plan has had it opened
 }
 
 // sampleHandle is an open of a sampleNode.
@@ -92,15 +93,17 @@ func (n *sampleNode) Open(ctx context.Context, flags uint32) (gofs.FileHandle, u
 	if err := n.unchanged(); err != nil {
 		return nil, 0, n.m.fail("open", n.source(), request.failed(err))
 	}
+	planned := n.m.plans.opened(n.StableAttr().Ino)
 	n.mu.Lock()
 	defer n.mu.Unlock()
+	n.spend = n.spend || planned
 	if n.opens.Load() == 0 {
 		buf, missed, err := n.m.filled(n.content, readerOf(ctx))
 		if err != nil {
 			return nil, 0, n.m.fail("open", n.source(), request.failed(err))
 		}
 		n.buf = buf
-		if n.m.ahead != nil && n.named == nil {
+		if n.m.ahead != nil && n.named == nil && !planned {
 			in, name := aheadOf(n.content, n.view)
 			n.m.ahead.Opened(in, name, missed)
 		}
@@ -143,8 +146,11 @@ func (h *sampleHandle) Release(ctx context.Context) syscall.Errno {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	if n.opens.Add(-1) == 0 {
+		if n.spend && !n.m.plans.wanted(n.StableAttr().Ino) {
+			n.buf.Spend()
+		}
 		n.buf.Unpin()
-		n.buf = nil
+		n.buf, n.spend = nil, false
 	}
 	return 0
 }

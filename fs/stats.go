@@ -46,6 +46,11 @@ type Stats struct {
 	EchoViews        []EchoViewStats   `json:"echo_views"`        // of those that are remembered
 	Helpers          uint64            `json:"decode_helpers"`    // processors that helped with a large image
 	Tolerated        uint64            `json:"tolerated_jpegs"`   // decoded in spite of warnings
+	PlanMade         uint64            `json:"plan_made"`         // images decoded ahead along plans
+	PlanUseful       uint64            `json:"plan_useful"`
+	PlanWasted       uint64            `json:"plan_wasted"` // left by their readers
+	PlanFailed       uint64            `json:"plan_failed"` // lines, those among them that lead to no file
+	Plans            int               `json:"plans"`       // of the moment
 	Requests         map[string]uint64 `json:"requests"`
 	Backend          string            `json:"backend"` // what decodes now: cuda, or of the CPU avx2 or go
 	Device           DeviceStats       `json:"device"`
@@ -101,6 +106,9 @@ func (m *mount) stats() Stats {
 		out.ReadAheadMade, out.ReadAheadUseful, out.ReadAheadWasted = a.Made, a.Useful, a.Wasted
 	}
 	m.echoStats(&out)
+	p := m.plans.stats()
+	out.PlanMade, out.PlanUseful, out.PlanWasted, out.PlanFailed = p.Made, p.Useful, p.Wasted, p.Failed
+	out.Plans = len(m.plans.all())
 	if d.Device.State == gpudecode.DeviceUp {
 		out.Device.Health = m.health.read(m.decoder.DeviceHealth)
 	}

@@ -109,19 +109,23 @@ func (t *terms) addFidelity(word string) error {
 
 const (
 	autoWord = "auto"
-	// maxAutoName bounds the names of auto views, in bytes.
+	// maxAutoName bounds the names of auto views, and of plans, in bytes.
 	maxAutoName = 64
 )
 
-// isAuto recognises auto and auto-NAME. The names are such as need no quoting
-// anywhere.
+// isAuto recognises auto and auto-NAME.
 func isAuto(word string) bool {
 	rest, ok := strings.CutPrefix(word, autoWord)
 	if !ok || rest == "" {
 		return ok
 	}
 	name, ok := strings.CutPrefix(rest, "-")
-	if !ok || name == "" || len(name) > maxAutoName {
+	return ok && isPlainName(name)
+}
+
+// isPlainName recognises names that need no quoting anywhere.
+func isPlainName(name string) bool {
+	if name == "" || len(name) > maxAutoName {
 		return false
 	}
 	for _, c := range []byte(name) {

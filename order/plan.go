@@ -153,6 +153,13 @@ func (p *Plan) Wants(hash uint64) bool {
 	return where == awaited
 }
 
+// Idle is how long ago a reader was last seen.
+func (p *Plan) Idle() time.Duration {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return time.Since(p.seen)
+}
+
 // Stats says how far the plan is.
 func (p *Plan) Stats() PlanStats {
 	ahead, place := p.ahead.Stats(), p.ahead.place()

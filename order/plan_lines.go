@@ -60,7 +60,7 @@ type PlanLines struct {
 // ReadPlan reads a text of paths, one a line, to its end. Empty lines do not
 // count. Close frees what the lines have.
 func ReadPlan(r io.Reader, text PlanText) (*PlanLines, error) {
-	file, err := unnamedFile(text.Dir)
+	file, err := UnnamedFile(text.Dir)
 	if err != nil {
 		return nil, fmt.Errorf("keeping the paths of a plan: %w", err)
 	}
@@ -76,9 +76,9 @@ func ReadPlan(r io.Reader, text PlanText) (*PlanLines, error) {
 	return p, nil
 }
 
-// unnamedFile makes a file that nobody else can open, and that is gone when it is
-// closed.
-func unnamedFile(dir string) (*os.File, error) {
+// UnnamedFile makes a file in a folder, that of temporary files where it is "". It
+// has no name, so that nobody else can open it and it is gone when it is closed.
+func UnnamedFile(dir string) (*os.File, error) {
 	if dir == "" {
 		dir = os.TempDir()
 	}

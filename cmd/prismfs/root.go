@@ -26,6 +26,7 @@ var subcommands = []func() *cobra.Command{
 	newRunCommand,
 	newUmountCommand,
 	newFidelityCommand,
+	newPlanCommand,
 	newWarmupCommand,
 	newDoctorCommand,
 	newBenchCommand,

@@ -1,0 +1,76 @@
+package main
+
+import (
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+)
+
+// TestPlan hands plans over to a mount, lists and removes them.
+func TestPlan(t *testing.T) {
+	packed, mnt := packedImages(t)
+	if status, out := output(t, prismfs("mount", packed, mnt)); status != statusOK {
+		t.Fatal(out)
+	}
+	images, err := filepath.Glob(filepath.Join(mnt, "cat", "*.npy"))
+	if err != nil || len(images) < 2 {
+		t.Fatal(images, err)
+	}
+	folder := t.TempDir()
+	file := func(name, text string) string {
+		path := filepath.Join(folder, name)
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		return path
+	}
+	link := filepath.Join(folder, "link")
+	if err := os.Symlink(mnt, link); err != nil {
+		t.Fatal(err)
+	}
+	relative := file("relative", "cat/"+filepath.Base(images[0])+"\ncat/"+filepath.Base(images[1])+"\n")
+	absolute := file("absolute", strings.Join(images, "\n"))
+	linked := file("linked", strings.ReplaceAll(strings.Join(images, "\n"), mnt, link))
+	elsewhere := file("elsewhere", "/data/cat/001.npy\n")
+	wrong := file("wrong", "dog/none.npy\nbird/none.npy\n")
+	for _, c := range []struct {
+		args   []string
+		status exitStatus
+		text   string // a pattern
+	}{
+		{[]string{mnt}, statusOK, `^$`},
+		{[]string{mnt, relative}, statusOK, `^plan default has 2 lines\n$`},
+		{[]string{mnt, absolute, "--name", "rank1", "--start", "1"}, statusOK, `^plan rank1 has`},
+		{[]string{link, linked, "--name", "rank2"}, statusOK, `^plan rank2 has`},
+		{[]string{mnt}, statusOK, `NAME +LINES(.|\n)*\ndefault +2 +0 (.|\n)*\nrank1 +\d+ +1 (.|\n)*\nrank2 `},
+		{[]string{mnt, "--json"}, statusOK, `"name": "rank1"`},
+		{[]string{mnt, "--remove", "--name", "rank2"}, statusOK, `^$`},
+		{[]string{mnt, "--remove", "--name", "rank2"}, statusBadInput, `no plan rank2`},
+		{[]string{mnt, "--remove"}, statusOK, `^$`},
+		{[]string{mnt, elsewhere}, statusUsage, `line 1: "/data/cat/001.npy" is not below`},
+		{[]string{mnt, wrong}, statusUsage, `dog/none.npy.*no file of the mount`},
+		{[]string{mnt, os.DevNull}, statusUsage, `no lines`},
+		{[]string{mnt, filepath.Join(folder, "none")}, statusBadInput, `none`},
+		{[]string{mnt, relative, "--start", "3"}, statusUsage, `2 lines`},
+		{[]string{mnt, relative, "--start", "-1"}, statusUsage, `from 0`},
+		{[]string{mnt, relative, "--name", "a b"}, statusUsage, `plan name`},
+		{[]string{mnt, relative, "--json"}, statusUsage, `--json`},
+		{[]string{mnt, relative, "--remove"}, statusUsage, `--remove`},
+		{[]string{mnt, "--start", "1"}, statusUsage, `FILE`},
+		{[]string{mnt + "/cat", relative}, statusUsage, `name the mount point`},
+		{[]string{folder, relative}, statusNotMounted, `no mount of prismfs`},
+		{[]string{}, statusUsage, `arg`},
+	} {
+		status, out := output(t, prismfs(append([]string{"plan"}, c.args...)...))
+		if status != c.status || !regexp.MustCompile(c.text).MatchString(out) {
+			t.Errorf("plan %v: status %d, want %d: %s, want %s", c.args, status, c.status, out, c.text)
+		}
+	}
+	cmd := prismfs("plan", mnt, "-")
+	cmd.Stdin = strings.NewReader("cat/" + filepath.Base(images[0]) + "\n")
+	if status, out := output(t, cmd); status != statusOK || !strings.Contains(out, "has 1 lines") {
+		t.Errorf("from standard input: %d, %s", status, out)
+	}
+}

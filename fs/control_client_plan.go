@@ -1,0 +1,110 @@
+package fs
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"os"
+	"path/filepath"
+	"strconv"
+
+	"prismfs/order"
+)
+
+// ErrNotMountPoint says that a path lies in a mount and is not its mount point.
+var ErrNotMountPoint = errors.New("plans are of whole mounts; name the mount point")
+
+// PutPlan hands a plan over to the mount at a mount point: paths, one a line, in
+// the order in which they will be read from line start on. It takes the place of
+// the plan of the same name.
+func PutPlan(ctx context.Context, mountpoint, name string, start int64, paths io.Reader) (PlanProgress, error) {
+	at, err := mountPointOf(mountpoint)
+	if err != nil {
+		return PlanProgress{}, err
+	}
+	prefix, err := filepath.Abs(mountpoint) // as it is written, perhaps by way of links
+	if err != nil {
+		return PlanProgress{}, err
+	}
+	body, size, err := sized(paths)
+	if err != nil {
+		return PlanProgress{}, fmt.Errorf("reading the plan: %w", err)
+	}
+	defer body.Close()
+	query := url.Values{"name": {name}, "start": {strconv.FormatInt(start, 10)}, "prefix": {prefix}}
+	var out struct {
+		Plan PlanProgress `json:"plan"`
+	}
+	err = askWith(ctx, at, controlRequest{method: http.MethodPut, target: "/plan?" + query.Encode(), body: body, size: size, patient: true}, &out)
+	if err != nil {
+		return PlanProgress{}, fmt.Errorf("handing a plan over to %s: %w", at, err)
+	}
+	return out.Plan, nil
+}
+
+// sized returns what a reader has and how many bytes that is. What is no file is
+// kept in one first: the mount does not wait for whoever is slow to make a plan.
+func sized(r io.Reader) (io.ReadCloser, int64, error) {
+	if f, ok := r.(*os.File); ok {
+		if info, err := f.Stat(); err == nil && info.Mode().IsRegular() {
+			at, err := f.Seek(0, io.SeekCurrent)
+			return io.NopCloser(f), max(0, info.Size()-at), err
+		}
+	}
+	kept, err := order.UnnamedFile("")
+	if err != nil {
+		return nil, 0, err
+	}
+	size, err := io.Copy(kept, io.LimitReader(r, order.MaxPlanBytes+1)) // the mount refuses one more
+	if err == nil {
+		_, err = kept.Seek(0, io.SeekStart)
+	}
+	if err != nil {
+		return nil, 0, errors.Join(err, kept.Close())
+	}
+	return kept, size, nil
+}
+
+// Plans asks the mount at a mount point for its plans, sorted by name.
+func Plans(ctx context.Context, mountpoint string) ([]PlanProgress, error) {
+	at, err := mountPointOf(mountpoint)
+	if err != nil {
+		return nil, err
+	}
+	var out struct {
+		Plans []PlanProgress `json:"plans"`
+	}
+	if err := ask(ctx, at, http.MethodGet, "/plan", nil, &out); err != nil {
+		return nil, fmt.Errorf("asking %s for its plans: %w", at, err)
+	}
+	return out.Plans, nil
+}
+
+// RemovePlan removes a plan of the mount at a mount point. What has been decoded
+// for it stays in the cache.
+func RemovePlan(ctx context.Context, mountpoint, name string) error {
+	at, err := mountPointOf(mountpoint)
+	if err != nil {
+		return err
+	}
+	var out struct{}
+	if err := ask(ctx, at, http.MethodDelete, "/plan?name="+url.QueryEscape(name), nil, &out); err != nil {
+		return fmt.Errorf("removing a plan of %s: %w", at, err)
+	}
+	return nil
+}
+
+// mountPointOf returns the mount point of ours that a path is.
+func mountPointOf(path string) (string, error) {
+	at, below, err := splitMountPath(path)
+	if err != nil {
+		return "", err
+	}
+	if below != "" {
+		return "", fmt.Errorf("%s: %w, %s", path, ErrNotMountPoint, at)
+	}
+	return at, nil
+}
