@@ -9,6 +9,7 @@ different content that compress alike.
 import concurrent.futures
 import functools
 import os
+import shutil
 import sys
 
 import numpy as np
@@ -20,6 +21,9 @@ import make_images
 WIDTH, HEIGHT = 768, 512
 # A decoded file of 1728×1152 pixels has 5.97 MB.
 LARGE_WIDTH, LARGE_HEIGHT = 1728, 1152
+# The JPEGs that are made are about as those of ImageNet are: 500×375 pixels, 0.4 bytes a pixel.
+JPEG_WIDTH, JPEG_HEIGHT = 500, 375
+JPEG_QUALITY = 94
 PICTURES_A_CLASS = 2  # drawn; the others are made of them
 CLASSES = 4           # folders of the tree that a loader reads
 
@@ -76,14 +80,13 @@ def write(folder, photos, large, source=None):
     """Writes folder/photos/CLASS/NAME.png and folder/large/NAME.npy.
 
     Returns what a reader of the report should know of the content."""
+    if source is None:
+        pictures = drawn()
+        content = f"{len(pictures)} drawn pictures"
+    else:
+        pictures = load(source)
+        content = f"{len(pictures)} PNG files of {source}"
     with concurrent.futures.ProcessPoolExecutor() as pool:
-        if source is None:
-            cells = [(which, number) for which in range(len(make_images.CLASSES)) for number in range(PICTURES_A_CLASS)]
-            pictures = list(pool.map(draw, *zip(*cells)))
-            content = f"{len(pictures)} drawn pictures"
-        else:
-            pictures = load(source)
-            content = f"{len(pictures)} PNG files of {source}"
         list(pool.map(functools.partial(write_photo, pictures, os.path.join(folder, "photos")), range(photos),
                       chunksize=8))
     os.makedirs(os.path.join(folder, "large"))
@@ -91,6 +94,66 @@ def write(folder, photos, large, source=None):
         np.save(os.path.join(folder, "large", f"{number:02d}.npy"), mosaic(pictures, number))
     height, width = pictures[0].shape[:2]
     return f"{photos} photographs of {width}×{height}, made of {content} by shifting and mirroring"
+
+
+def drawn():
+    """Pictures of the generator, PICTURES_A_CLASS of each of its classes."""
+    cells = [(which, number) for which in range(len(make_images.CLASSES)) for number in range(PICTURES_A_CLASS)]
+    with concurrent.futures.ProcessPoolExecutor() as pool:
+        return list(pool.map(draw, *zip(*cells)))
+
+
+def write_trees(folder, photos, jpegs, large, data):
+    """Writes folder/photos and folder/large, of PNG files and of arrays, and folder/jpegs, all
+    with class folders. data is None, or a folder with kodak and hires, PNG files, and photos,
+    JPEGs: what is not there is drawn. Returns what a reader of the report should know."""
+    def found(name):
+        return os.path.join(data, name) if data and os.path.isdir(os.path.join(data, name)) else None
+
+    pictures = drawn() if None in (found("kodak"), found("hires")) else None
+    content = {}
+    for name, source, count in (("photos", found("kodak"), photos), ("large", found("hires"), large)):
+        chosen = load(source) if source else pictures
+        content[name] = f"{count} images made of {len(chosen)} " + (f"PNG files of {source}" if source else "drawn pictures")
+        with concurrent.futures.ProcessPoolExecutor() as pool:
+            write_one = write_photo if name == "photos" else write_large
+            list(pool.map(functools.partial(write_one, chosen, os.path.join(folder, name)), range(count), chunksize=8))
+    content["jpegs"] = write_jpegs(os.path.join(folder, "jpegs"), jpegs, found("photos"))
+    return content
+
+
+def write_large(pictures, folder, number):
+    """Writes a mosaic as an array, which takes less time than a PNG file."""
+    path = os.path.join(folder, f"class{number % CLASSES}", f"{number:04d}.npy")
+    os.makedirs(os.path.dirname(path), exist_ok=True)
+    np.save(path, mosaic(pictures, number))
+
+
+def write_jpegs(folder, images, data):
+    """The source as JPEGs in class folders; returns what a reader should know of it."""
+    if data:
+        return link_jpegs(folder, images, data)
+    pictures = [picture[:JPEG_HEIGHT, :JPEG_WIDTH] for picture in drawn()]
+    for number in range(images):
+        path = os.path.join(folder, f"class{number % CLASSES}", f"{number:04d}.jpg")
+        os.makedirs(os.path.dirname(path), exist_ok=True)
+        Image.fromarray(variant(pictures, number)).save(path, quality=JPEG_QUALITY)
+    return f"{images} photographs of {JPEG_WIDTH}×{JPEG_HEIGHT}, made of {len(pictures)} drawn pictures, JPEG quality {JPEG_QUALITY}"
+
+
+def link_jpegs(folder, images, data):
+    """Copies JPEGs of a folder in class folders, some of each again under other names
+    where there are too few."""
+    found = sorted(os.path.join(below, name) for below, _, names in os.walk(data) for name in names
+                   if name.lower().endswith((".jpg", ".jpeg")))
+    if not found:
+        raise SystemExit(f"bench: there is no JPEG file below {data}")
+    for number in range(images):
+        original = found[number % len(found)]
+        group = os.path.join(folder, os.path.basename(os.path.dirname(original)))
+        os.makedirs(group, exist_ok=True)
+        shutil.copyfile(original, os.path.join(group, f"{number:05d}.jpg"))
+    return f"{images} JPEGs, {min(images, len(found))} of them different, of {data}"
 
 
 def link_copies(folder, copies):

@@ -77,8 +77,9 @@ class Reader:
 class Mount:
     """A mount of a class; used with `with`, after which it is gone."""
 
-    def __init__(self, speed_class, prismfs, source, point):
+    def __init__(self, speed_class, prismfs, source, point, options=()):
         self.speed_class, self.prismfs, self.source, self.point = speed_class, prismfs, source, point
+        self.options = options  # of prismfs mount
         self.pid = None
 
     def __enter__(self):
@@ -86,7 +87,7 @@ class Mount:
         if self.speed_class.owner is not None:
             os.chown(self.point, *self.speed_class.owner)
         try:
-            self.speed_class.run(self.prismfs, "mount", self.source, self.point)
+            self.speed_class.run(self.prismfs, "mount", *self.options, self.source, self.point)
             self.pid = json.loads(self.text("config"))["pid"]
         except BaseException:
             self.leave()

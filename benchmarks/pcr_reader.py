@@ -35,7 +35,7 @@ def from_npy(path):
     return middle(np.load(path))
 
 
-def from_jpeg(path):
+def from_picture(path):
     with open(path, "rb") as file:
         data = file.read()
     with Image.open(io.BytesIO(data)) as image:
@@ -48,7 +48,7 @@ def from_bytes(path):
         return torch.tensor(len(file.read()))
 
 
-LOADERS = {"npy": (from_npy, (".npy",)), "PIL": (from_jpeg, (".jpg", ".jpeg")), "bytes": (from_bytes, (".jpg", ".jpeg"))}
+LOADERS = {"npy": (from_npy, (".npy",)), "PIL": (from_picture, (".jpg", ".jpeg", ".png")), "bytes": (from_bytes, (".jpg", ".jpeg"))}
 
 
 class Order:
@@ -69,14 +69,22 @@ def folder(root, kind):
     return DatasetFolder(root, loader=loader, extensions=extensions)
 
 
+def shuffled(images, count, seed):
+    """So many numbers of images, as a loader that shuffles takes them epoch after epoch."""
+    order, rng = [], np.random.default_rng(seed)
+    while len(order) < count:
+        order.extend(rng.permutation(images).tolist())
+    return order[:count]
+
+
 def epoch(root, kind, workers, count, seed):
-    """Seconds of an epoch over some images, chosen by chance, the same for the same seed.
-    Listing the tree and starting the workers are not counted."""
+    """Seconds that it takes to load so many images, in an order of chance that is the same
+    for the same seed. Listing the tree and starting the workers are not counted."""
     whole, order = folder(root, kind), Order()
     loader = DataLoader(whole, batch_size=BATCH_IMAGES, sampler=order, num_workers=workers, persistent_workers=workers > 0)
     for _ in loader:  # nothing yet, but the workers start
         raise RuntimeError("an empty order gave images")
-    order.chosen = np.random.default_rng(seed).permutation(len(whole))[:count].tolist()
+    order.chosen = shuffled(len(whole), count, seed)
     started = time.perf_counter()
     seen = sum(len(images) for images, _ in loader)
     return {"seconds": time.perf_counter() - started, "count": seen}

@@ -3,6 +3,7 @@
 import datetime
 import os
 import platform
+import shutil
 import statistics
 import subprocess
 import sys
@@ -40,7 +41,7 @@ def machine(prismfs):
         "numpy": numpy.__version__,
         "pillow": PIL.__version__,
         "torch": torch.__version__,
-        "fio": first_line("fio", "--version"),
+        "fio": first_line("fio", "--version") if shutil.which("fio") else None,  # which benchmarks/run alone needs
     }
 
 
