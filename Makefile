@@ -20,7 +20,7 @@ export PYTHON
 # The headers that go-nvml comes with call some of what it binds deprecated.
 export CGO_CFLAGS ?= -O2 -g -Wno-deprecated-declarations
 
-.PHONY: help setup build man install demo test bench bench-mount bench-pcr check-gpu check-libcuda check-ptx lint fuzz soak clean
+.PHONY: help setup build man install demo test bench bench-mount bench-pcr echo-training check-gpu check-libcuda check-ptx lint fuzz soak clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -66,6 +66,10 @@ bench-mount: setup build ## speed of the mount beside tmpfs and beside PNG files
 
 bench-pcr: setup build ## what a fidelity of PCR costs and gains, from the page cache and throttled
 	@$(PYTHON) -B benchmarks/pcr
+
+echo-training: setup build ## train with echoes and without: fresh samples to an accuracy, as table and as plot in bin/
+	$(GO) build -trimpath -o bin/trainingplot ./benchmarks/trainingplot
+	@$(PYTHON) -B benchmarks/training --json bin/echo-training.json --plot bin/echo-training.png
 
 check-gpu: build ## the GPU of this machine: whether it decodes as it should, and how fast (status 2: there is none)
 	$(GO) build -trimpath -o bin/checkgpu ./scripts/checkgpu
