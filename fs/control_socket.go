@@ -25,6 +25,7 @@ import (
 //	GET /fidelity                    {"views": {"train+auto": 3}}, what has been set
 //	GET /fidelity?view=train%2Bauto  {"view": "train+auto", "fidelity": 3}; 0 is full
 //	PUT /fidelity  {"view": "train+auto", "fidelity": 3}
+//	GET /advice                      {"machine": {…}, "views": [{"seen": {…}, "verdict": "waiting", "text": "…", "steps": […]}]}
 //
 // Plans are in control_plan.go.
 // Errors are {"error": "why"}.
@@ -62,6 +63,7 @@ func (m *mount) openControlSocket() (*controlSocket, error) {
 		mux.HandleFunc("GET /plan", m.getPlans)
 		mux.HandleFunc("PUT /plan", m.putPlan)
 		mux.HandleFunc("DELETE /plan", m.deletePlan)
+		mux.HandleFunc("GET /advice", m.getAdvice)
 		s := &controlSocket{path: listener.Addr().String(), server: &http.Server{
 			Handler:      mux,
 			ReadTimeout:  controlTimeout,

@@ -95,7 +95,7 @@ type opened struct {
 func (x *echoTree) open(t *testing.T, n *sampleNode, thread uint64) opened {
 	t.Helper()
 	r := x.echo.take(n.named, n.view, n.content, thread)
-	buf, _, err := x.filled(n.content, thread)
+	buf, _, err := x.filled(n.content, asked{by: thread})
 	if err != nil {
 		t.Fatal(r.failed(err))
 	}

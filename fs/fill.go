@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"time"
 
 	"prismfs/dataset"
 	"prismfs/gpudecode"
@@ -28,15 +29,16 @@ func takeScratch() *[]byte {
 
 // asked says for whom a file is made.
 type asked struct {
-	by    uint64 // as readerOf has it
-	ahead bool   // nobody waits for it yet: a place to decode that is free will do
+	by    uint64     // as readerOf has it
+	ahead bool       // nobody waits for it yet: a place to decode that is free will do
+	took  *fillTimes // set, if not nil
 }
 
 // fill writes the whole virtual file of a sample into dst: it reads the bytes
 // that the fidelity costs, decodes them and gives them their form.
 func (m *mount) fill(c content, dst []byte, a asked) error {
 	if !c.form.Decoded() {
-		return m.fillStored(c, dst)
+		return m.fillStored(c, dst, a)
 	}
 	layout, err := c.form.Layout(c.sample.Shape)
 	if err != nil {
@@ -44,7 +46,7 @@ func (m *mount) fill(c content, dst []byte, a asked) error {
 	}
 	encoded := takeScratch()
 	defer scratch.Put(encoded)
-	*encoded, err = m.ds.ReadEncoded(background, c.sample, c.fidelity, *encoded)
+	*encoded, err = m.readEncoded(c, *encoded, a)
 	if err != nil {
 		return err
 	}
@@ -69,8 +71,8 @@ func (m *mount) fill(c content, dst []byte, a asked) error {
 }
 
 // fillStored writes the stored bytes of a sample, where possible right into dst.
-func (m *mount) fillStored(c content, dst []byte) error {
-	encoded, err := m.ds.ReadEncoded(background, c.sample, c.fidelity, dst[:0])
+func (m *mount) fillStored(c content, dst []byte, a asked) error {
+	encoded, err := m.readEncoded(c, dst[:0], a)
 	if err != nil {
 		return err
 	}
@@ -83,7 +85,23 @@ func (m *mount) fillStored(c content, dst []byte) error {
 	return nil
 }
 
+// readEncoded reads the stored bytes of a content.
+func (m *mount) readEncoded(c content, into []byte, a asked) ([]byte, error) {
+	begun := time.Now()
+	encoded, err := m.ds.ReadEncoded(background, c.sample, c.fidelity, into)
+	took := time.Since(begun)
+	m.storeNS.Add(uint64(took))
+	if a.took != nil {
+		a.took.store += took
+	}
+	return encoded, err
+}
+
 func (m *mount) decode(s *dataset.Sample, encoded, pix []byte, a asked) error {
+	if a.took != nil {
+		begun := time.Now()
+		defer func() { a.took.decode += time.Since(begun) }()
+	}
 	codec := gpudecode.L3
 	if s.Format == dataset.PCR {
 		codec = gpudecode.JPEG

@@ -122,6 +122,7 @@ type mount struct {
 	idle    *processors                   // that decode ahead
 	plans   *plans
 	direct  directReads
+	readers *readerTimes
 	layer   *kernelLayer
 	control *control
 	auto    *fidelities
@@ -136,6 +137,7 @@ type mount struct {
 	medium        string
 
 	served, errors atomic.Uint64
+	storeNS        atomic.Uint64 // spent reading stored bytes
 	reported       reports
 	probes         rate // of names that are no views
 	refusals       rate // of backing files by the kernel
@@ -274,6 +276,7 @@ func newMount(opt Options, store dataset.Store) (*mount, error) {
 			KeepDuplicates: opt.KeepDuplicates, MaxGap: opt.MaxGap, TableDir: opt.TableDir,
 		}),
 		auto:    new(fidelities),
+		readers: newReaderTimes(),
 		layer:   new(kernelLayer),
 		started: time.Now(),
 		pid:     os.Getpid(),

@@ -6,6 +6,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"syscall"
+	"time"
 
 	gofs "github.com/hanwen/go-fuse/v2/fs"
 	"github.com/hanwen/go-fuse/v2/fuse"
@@ -89,7 +90,8 @@ func (n *sampleNode) Open(ctx context.Context, flags uint32) (gofs.FileHandle, u
 	if flags&syscall.O_ACCMODE != syscall.O_RDONLY {
 		return nil, 0, syscall.EROFS
 	}
-	request := n.m.echo.take(n.named, n.view, n.content, readerOf(ctx))
+	open := anOpen{reader: readerOf(ctx), view: n.view, file: n.content, begun: time.Now()}
+	request := n.m.echo.take(n.named, n.view, n.content, open.reader)
 	if err := n.unchanged(); err != nil {
 		return nil, 0, n.m.fail("open", n.source(), request.failed(err))
 	}
@@ -98,11 +100,11 @@ func (n *sampleNode) Open(ctx context.Context, flags uint32) (gofs.FileHandle, u
 	defer n.mu.Unlock()
 	n.spend = n.spend || planned
 	if n.opens.Load() == 0 {
-		buf, missed, err := n.m.filled(n.content, readerOf(ctx))
+		buf, missed, err := n.m.filled(n.content, asked{by: open.reader, took: &open.took})
 		if err != nil {
 			return nil, 0, n.m.fail("open", n.source(), request.failed(err))
 		}
-		n.buf = buf
+		n.buf, open.missed = buf, missed
 		if n.m.ahead != nil && n.named == nil && !planned {
 			in, name := aheadOf(n.content, n.view)
 			n.m.ahead.Opened(in, name, missed)
@@ -120,6 +122,7 @@ func (n *sampleNode) Open(ctx context.Context, flags uint32) (gofs.FileHandle, u
 		answer = fuse.FOPEN_DIRECT_IO | fuse.FOPEN_NOFLUSH
 	}
 	n.known = true
+	n.m.readers.opened(open)
 	return h, answer, 0
 }
 
@@ -195,11 +198,11 @@ func (n *sampleNode) attributes() []attribute {
 }
 
 // filled returns the pinned buffer of a content, and whether it had to be filled
-// for that, for a reader.
-func (m *mount) filled(c content, reader uint64) (buf *buffer, missed bool, err error) {
+// for that, for whom a says.
+func (m *mount) filled(c content, a asked) (buf *buffer, missed bool, err error) {
 	buf, err = m.cache.Get(c.key(), c.size, func(dst []byte) error {
 		missed = true
-		if err := m.fill(c, dst, asked{by: reader}); err != nil {
+		if err := m.fill(c, dst, a); err != nil {
 			return fmt.Errorf("decoding: %w", err)
 		}
 		return nil

@@ -25,6 +25,7 @@ type Stats struct {
 	StoreBytesRead   uint64            `json:"store_bytes_read"` // for samples
 	StoreBytesNeeded uint64            `json:"store_bytes_needed"`
 	StoreBytesIndex  uint64            `json:"store_bytes_index"` // for headers and tables
+	StoreNS          uint64            `json:"store_ns"`          // of reading samples, over all requests
 	Errors           uint64            `json:"errors"`
 	LeftOut          uint64            `json:"left_out"` // devices, sockets, pipes and broken links, as often as listings met them
 	Batches          uint64            `json:"batches"`
@@ -82,6 +83,7 @@ func (m *mount) stats() Stats {
 		StoreBytesRead:   s.StoreBytesRead,
 		StoreBytesNeeded: s.StoreBytesNeeded,
 		StoreBytesIndex:  s.StoreBytesIndex,
+		StoreNS:          m.storeNS.Load(),
 		Errors:           m.errors.Load(),
 		LeftOut:          s.Specials + s.BrokenLinks,
 		Batches:          d.Batches,

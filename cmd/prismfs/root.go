@@ -28,6 +28,7 @@ var subcommands = []func() *cobra.Command{
 	newFidelityCommand,
 	newPlanCommand,
 	newWarmupCommand,
+	newAdviseCommand,
 	newDoctorCommand,
 	newBenchCommand,
 	newVersionCommand,
