@@ -20,7 +20,7 @@ export PYTHON
 # The headers that go-nvml comes with call some of what it binds deprecated.
 export CGO_CFLAGS ?= -O2 -g -Wno-deprecated-declarations
 
-.PHONY: help setup build man install demo test bench bench-mount bench-pcr echo-training check-gpu check-libcuda check-ptx lint fuzz soak clean
+.PHONY: help setup build man install demo test bench bench-mount bench-pcr bench-echo echo-training check-gpu check-libcuda check-ptx lint fuzz soak clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -59,13 +59,16 @@ demo: setup build ## pack sample images, mount them, read them with PyTorch
 test: setup lint ## lint, every test, a short fuzz of every fuzz target
 	@$(GO) run ./scripts/testrun -fuzztime '$(TEST_FUZZTIME)'
 
-bench: bench-mount bench-pcr ## both of the following, which takes eight minutes
+bench: bench-mount bench-pcr bench-echo ## the three that follow, which takes twelve minutes
 
 bench-mount: setup build ## speed of the mount beside tmpfs and beside PNG files, in one run
 	@$(PYTHON) -B benchmarks/run
 
 bench-pcr: setup build ## what a fidelity of PCR costs and gains, from the page cache and throttled
 	@$(PYTHON) -B benchmarks/pcr
+
+bench-echo: setup build ## images a second against the echo factor, beside what loading and decoding allow
+	@$(PYTHON) -B benchmarks/echo
 
 echo-training: setup build ## train with echoes and without: fresh samples to an accuracy, as table and as plot in bin/
 	$(GO) build -trimpath -o bin/trainingplot ./benchmarks/trainingplot

@@ -104,29 +104,25 @@ def drawn():
 
 
 def write_trees(folder, photos, jpegs, large, data):
-    """Writes folder/photos and folder/large, of PNG files and of arrays, and folder/jpegs, all
-    with class folders. data is None, or a folder with kodak and hires, PNG files, and photos,
-    JPEGs: what is not there is drawn. Returns what a reader of the report should know."""
+    """Writes folder/photos and folder/large, of arrays, and folder/jpegs, all with class
+    folders. data is None, or a folder with kodak and hires, PNG files, and photos, JPEGs:
+    what is not there is drawn. Returns what a reader of the report should know."""
     def found(name):
         return os.path.join(data, name) if data and os.path.isdir(os.path.join(data, name)) else None
 
     pictures = drawn() if None in (found("kodak"), found("hires")) else None
     content = {}
-    for name, source, count in (("photos", found("kodak"), photos), ("large", found("hires"), large)):
+    for name, source, count, make in (("photos", found("kodak"), photos, variant), ("large", found("hires"), large, mosaic)):
         chosen = load(source) if source else pictures
-        content[name] = f"{count} images made of {len(chosen)} " + (f"PNG files of {source}" if source else "drawn pictures")
-        with concurrent.futures.ProcessPoolExecutor() as pool:
-            write_one = write_photo if name == "photos" else write_large
-            list(pool.map(functools.partial(write_one, chosen, os.path.join(folder, name)), range(count), chunksize=8))
+        for number in range(count):
+            pixels = make(chosen, number)
+            path = os.path.join(folder, name, f"class{number % CLASSES}", f"{number:04d}.npy")
+            os.makedirs(os.path.dirname(path), exist_ok=True)
+            np.save(path, pixels)  # which takes less time than writing a PNG file
+        height, width = pixels.shape[:2]
+        content[name] = f"{count} of {width}×{height}, made of {len(chosen)} " + (f"PNG files of {source}" if source else "drawn pictures")
     content["jpegs"] = write_jpegs(os.path.join(folder, "jpegs"), jpegs, found("photos"))
     return content
-
-
-def write_large(pictures, folder, number):
-    """Writes a mosaic as an array, which takes less time than a PNG file."""
-    path = os.path.join(folder, f"class{number % CLASSES}", f"{number:04d}.npy")
-    os.makedirs(os.path.dirname(path), exist_ok=True)
-    np.save(path, mosaic(pictures, number))
 
 
 def write_jpegs(folder, images, data):
