@@ -21,7 +21,8 @@
 // kernel remembers no names of auto views, so that every open begins with a
 // lookup. So an old handle or map keeps the old bytes, a new open gets the new
 // ones, sizes belong to their bytes, and pages that the kernel keeps are right
-// for as long as their inode lives. A stale name is answered with ESTALE, on
+// for as long as their inode lives. Echo views are such views, too: a lookup settles
+// which sample the next open of a name gets (echo_views.go). A stale name is answered with ESTALE, on
 // which the kernel looks it up again.
 //
 // # One inode, one way

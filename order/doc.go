@@ -14,5 +14,7 @@
 // In streams the order is given, not found out: an [Epoch] is a function of a seed
 // and a number, and package shard lays its samples out as files.
 //
+// [Echoes] say which requests of an echo view are decoded and what the others get.
+//
 // It knows neither FUSE nor codecs: a [Source] lists folders and makes images.
 package order
