@@ -342,7 +342,7 @@ func (c *Cache[K]) fill(what filling[K]) (b *Buffer[K], err error) {
 		}
 	}()
 	// After the reservation: who works needs nothing more, and so ends.
-	if err := c.work.begin(part, what.deadline); err != nil {
+	if err := c.work.begin(part); err != nil {
 		return nil, err
 	}
 	defer c.work.end(part)

@@ -2,8 +2,6 @@ package cache
 
 import (
 	"context"
-	"fmt"
-	"time"
 
 	"golang.org/x/sync/semaphore"
 )
@@ -39,13 +37,10 @@ func (w *work[K]) takes(key K, size int64) (part, beyond int64) {
 }
 
 // begin waits until a fill can do its work beside the others, however long these
-// take: they end. Where the deadline has passed it does not wait.
-func (w *work[K]) begin(part int64, deadline time.Time) error {
-	switch {
-	case part == 0 || w.now.TryAcquire(part):
+// take: they end.
+func (w *work[K]) begin(part int64) error {
+	if part == 0 {
 		return nil
-	case time.Until(deadline) <= 0:
-		return fmt.Errorf("%w: others are being filled", ErrNoSpace)
 	}
 	return w.now.Acquire(context.Background(), part)
 }

@@ -9,7 +9,7 @@ import (
 )
 
 // DefaultHeaderBytes is the memory for remembered headers: enough for about
-// half a million samples with short names.
+// six hundred thousand samples with short names.
 const DefaultHeaderBytes = 256 << 20
 
 // headerOverheadBytes is what the LRU adds to a Sample: its list element (96
@@ -18,9 +18,8 @@ const DefaultHeaderBytes = 256 << 20
 const headerOverheadBytes = 160
 
 // headers remembers samples, the least recently used of which go first. An
-// entry takes about 700 bytes, most of them for the Sample and what its header
-// says, 160 for being found again, and its strings: the path, the class, the
-// original name, the decoder.
+// entry takes about 430 bytes: 240 for the Sample, 160 for being found again, and
+// its strings: the path and the original name.
 type headers struct {
 	maxBytes int64
 
@@ -43,13 +42,10 @@ func newHeaders(maxBytes int64) *headers {
 // headerBytes is what it costs to remember a sample.
 func headerBytes(s *Sample) int64 {
 	n := int64(unsafe.Sizeof(*s)) + headerOverheadBytes
-	n += int64(len(s.Path)) // which the stem and the key share
-	if s.L3 != nil {
-		n += int64(unsafe.Sizeof(*s.L3))
-		n += int64(len(s.L3.Meta.Class) + len(s.L3.Meta.OriginalName) + len(s.L3.Meta.SourceDecoder))
-	}
+	n += int64(len(s.Path))         // which the stem and the key share
+	n += int64(len(s.OriginalName)) // samples of a class share its name
 	if s.Label != nil {
-		n += 2 * 8 // as the header has it, and as the sample does
+		n += 8
 	}
 	return n
 }

@@ -7,7 +7,6 @@ import (
 	"path/filepath"
 	"strings"
 	"syscall"
-	"time"
 
 	"golang.org/x/sys/unix"
 )
@@ -266,12 +265,11 @@ func infoOf(fd int) (Info, error) {
 		}
 	}
 	return Info{
-		Kind:    kindOf(st.Mode),
-		Size:    st.Size,
-		Mode:    fs.FileMode(st.Mode & 0o777),
-		UID:     st.Uid,
-		GID:     st.Gid,
-		ModTime: time.Unix(st.Mtim.Unix()),
+		Kind: kindOf(st.Mode),
+		Size: st.Size,
+		Mode: fs.FileMode(st.Mode & 0o777),
+		UID:  st.Uid,
+		GID:  st.Gid,
 		ID: Identity{
 			Dev: uint64(st.Dev), Ino: st.Ino, Size: st.Size,
 			MTimeNS: st.Mtim.Nano(), CTimeNS: st.Ctim.Nano(),

@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 	"sync/atomic"
+	"unique"
 
 	"prismfs/l3"
 	"prismfs/raster"
@@ -57,17 +58,22 @@ type Sample struct {
 	Shape  raster.Shape // of the decoded image
 	Levels int          // fidelities that differ: 1 for L3, the scan groups of its record for PCR
 
-	L3           *l3.Info // of an L3 file, else nil; Meta.ColourProfile is left out, to save memory
-	Label        *int     // nil where none is known
-	Class        string   // name of the label, else ""
-	OriginalName string   // before it was packed, without folders, else ""
+	Label        *int   // nil where none is known
+	Class        string // name of the label, else ""
+	OriginalName string // before it was packed, without folders, else ""
 	// OriginalUnique says that no other image in the folder of a record's image has
 	// its OriginalName: it can be shown under that, whatever Stem is.
 	OriginalUnique bool
-	Source         string // path of the file of the source that holds it
+	Coding         l3.Coding // of an L3 file
+	Source         string    // path of the file of the source that holds it
 
 	record *record // of an image of a record, else nil
 	index  int     // in the record
+
+	// Of an L3 file, what its header says of its bytes; fileBytes is 0 where it says
+	// nothing. There can be a million samples in memory: the rest of the header is
+	// not kept.
+	headBytes, fileBytes int64
 }
 
 // IsSample tells by its name whether a file is a sample: the name, or the last
@@ -188,12 +194,17 @@ func (d *Dataset) readHeader(ctx context.Context, path string) (*Sample, error) 
 	if err != nil {
 		return nil, d.failed("read the header of", path, err)
 	}
-	head.Meta.ColourProfile = nil
 	path = strings.Clone(path) // it may be part of something larger
 	stem := strings.TrimSuffix(path[strings.LastIndexByte(path, '/')+1:], SampleSuffix)
+	fileBytes := head.FileBytes
+	if head.Version < 2 {
+		fileBytes = 0
+	}
 	return &Sample{
-		Path: path, Stem: stem, Info: info, Format: L3, Shape: head.Shape, Levels: 1, L3: &head,
-		Label: intLabel(head.Meta.Label), Class: head.Meta.Class, OriginalName: head.Meta.OriginalName, Source: path,
+		Path: path, Stem: stem, Info: info, Format: L3, Shape: head.Shape, Levels: 1, Coding: head.Coding,
+		Label: intLabel(head.Meta.Label), OriginalName: head.Meta.OriginalName, Source: path,
+		Class:     unique.Make(head.Meta.Class).Value(), // one string for all of a class
+		headBytes: head.HeadBytes, fileBytes: fileBytes,
 	}, nil
 }
 
@@ -309,14 +320,14 @@ func readFull(ctx context.Context, r io.ReaderAt, p []byte) error {
 
 // checkEncodedSize holds the size of a file against what its header says.
 func checkEncodedSize(s *Sample) error {
-	size, head := s.Info.Size, s.L3
+	size, said := s.Info.Size, s.fileBytes
 	switch {
-	case head.Version >= 2 && size < head.FileBytes:
-		return fmt.Errorf("%w: %d of %d bytes", l3.ErrTruncated, size, head.FileBytes)
-	case head.Version >= 2 && size > head.FileBytes:
-		return fmt.Errorf("%w: %d bytes follow the end", l3.ErrCorrupt, size-head.FileBytes)
-	case (size-head.HeadBytes-encodedSlackBytes)/encodedGrowth > head.Shape.Bytes():
-		return fmt.Errorf("%w: %d bytes for an image of %d", l3.ErrTooLarge, size, head.Shape.Bytes())
+	case said > 0 && size < said:
+		return fmt.Errorf("%w: %d of %d bytes", l3.ErrTruncated, size, said)
+	case said > 0 && size > said:
+		return fmt.Errorf("%w: %d bytes follow the end", l3.ErrCorrupt, size-said)
+	case (size-s.headBytes-encodedSlackBytes)/encodedGrowth > s.Shape.Bytes():
+		return fmt.Errorf("%w: %d bytes for an image of %d", l3.ErrTooLarge, size, s.Shape.Bytes())
 	case size > math.MaxInt:
 		return fmt.Errorf("%w: %d bytes do not fit the address space", l3.ErrTooLarge, size)
 	}

@@ -122,10 +122,9 @@ func TestSample(t *testing.T) {
 	must(t, err)
 	head, err := l3.ReadInfo(bytes.NewReader(file), int64(len(file)), l3.Limits{})
 	must(t, err)
-	head.Meta.ColourProfile = nil
 	number := int(label)
 	want := &Sample{
-		Path: "cat/001.l3", Stem: "001", Info: info, Format: L3, Shape: head.Shape, Levels: 1, L3: &head,
+		Path: "cat/001.l3", Stem: "001", Info: info, Format: L3, Shape: head.Shape, Levels: 1, Coding: head.Coding,
 		Label: &number, Class: "cat", OriginalName: "n01_12.JPEG", Source: "cat/001.l3",
 	}
 	if diff := cmp.Diff(want, s, cmpopts.IgnoreUnexported(Sample{})); diff != "" {
@@ -162,9 +161,9 @@ func TestPublishedSamples(t *testing.T) {
 		want, err := os.ReadFile(file)
 		must(t, err)
 		got, err := d.ReadEncoded(context.Background(), s, 0, nil)
-		if err != nil || !bytes.Equal(got, want) || s.L3.Version != 1 || s.OriginalName != "" {
+		if err != nil || !bytes.Equal(got, want) || s.fileBytes != 0 || s.OriginalName != "" {
 			t.Errorf("%s: version %d, original name %q, %d of %d bytes, %v",
-				file, s.L3.Version, s.OriginalName, len(got), len(want), err)
+				file, s.fileBytes, s.OriginalName, len(got), len(want), err)
 		}
 	}
 }
@@ -259,8 +258,8 @@ func TestHeaderReadOnce(t *testing.T) {
 	for range 3 {
 		s, err := d.Sample(context.Background(), "a.l3")
 		must(t, err)
-		if s.L3.Shape.Height != 20 {
-			t.Errorf("the old header, %v, of a replaced file", s.L3.Shape)
+		if s.Shape.Height != 20 {
+			t.Errorf("the old header, %v, of a replaced file", s.Shape)
 		}
 	}
 	must(t, os.Chtimes(dir+"/a.l3", time.Time{}, time.Unix(1, 0)))
@@ -505,27 +504,25 @@ func TestCancelledRead(t *testing.T) {
 func TestEncodedSize(t *testing.T) {
 	shape := raster.Shape{Height: 10, Width: 10, Channels: 3, DType: raster.Uint8, Color: raster.RGB}
 	for _, c := range []struct {
-		version         int
-		size, fileBytes int64
+		size, fileBytes int64 // 0: the header does not say
 		want            error
 	}{
-		{2, 300, 300, nil},
-		{2, 299, 300, l3.ErrTruncated},
-		{2, 301, 300, l3.ErrCorrupt},
-		{2, 1 << 60, 1 << 60, l3.ErrTooLarge},
-		{1, 1 << 60, 0, l3.ErrTooLarge},
-		{1, 100 + 4096 + 4*300, 0, nil},
-		{1, 100 + 4096 + 4*301, 0, l3.ErrTooLarge},
-		{1, 0, 0, nil},
+		{300, 300, nil},
+		{299, 300, l3.ErrTruncated},
+		{301, 300, l3.ErrCorrupt},
+		{1 << 60, 1 << 60, l3.ErrTooLarge},
+		{1 << 60, 0, l3.ErrTooLarge},
+		{100 + 4096 + 4*300, 0, nil},
+		{100 + 4096 + 4*301, 0, l3.ErrTooLarge},
+		{0, 0, nil},
 	} {
-		s := &Sample{Path: "x.l3", Info: Info{Size: c.size}}
-		s.L3 = &l3.Info{Version: c.version, FileBytes: c.fileBytes, HeadBytes: 100, Shape: shape}
+		s := &Sample{Path: "x.l3", Info: Info{Size: c.size}, Shape: shape, headBytes: 100, fileBytes: c.fileBytes}
 		if err := checkEncodedSize(s); !errors.Is(err, c.want) {
 			t.Errorf("%+v: %v", c, err)
 		}
 	}
 	d, store := openDataset(t, t.TempDir(), Options{})
-	s := &Sample{Path: "x.l3", Info: Info{Size: 1 << 60}, L3: &l3.Info{Version: 1, Shape: shape}}
+	s := &Sample{Path: "x.l3", Info: Info{Size: 1 << 60}, Shape: shape}
 	if _, err := d.ReadEncoded(context.Background(), s, 0, nil); !errors.Is(err, l3.ErrTooLarge) || store.opens.Load() != 0 {
 		t.Errorf("%d opens, %v", store.opens.Load(), err)
 	}
@@ -681,8 +678,8 @@ func TestSamplesBelongTogether(t *testing.T) {
 					rt.Fatalf("%s, which is not there: %v", name, err)
 				case there && err != nil:
 					rt.Fatal(err)
-				case there && s.L3.Shape.Height != heightOf(content):
-					rt.Fatalf("%s has %v, not the height %d", name, s.L3.Shape, heightOf(content))
+				case there && s.Shape.Height != heightOf(content):
+					rt.Fatalf("%s has %v, not the height %d", name, s.Shape, heightOf(content))
 				case there:
 					seen[name] = s
 				}

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"time"
 )
 
 // The errors that a store adds to those of the operating system. Whatever a
@@ -103,10 +102,9 @@ func (k Kind) String() string {
 // Info describes a file or folder.
 type Info struct {
 	Kind     Kind
-	Size     int64       // bytes
 	Mode     fs.FileMode // the nine permission bits
 	UID, GID uint32
-	ModTime  time.Time
+	Size     int64 // bytes
 	ID       Identity
 }
 

@@ -14,6 +14,7 @@ import (
 	"syscall"
 	"testing"
 	"time"
+	"unique"
 
 	"prismfs/cache"
 	"prismfs/dataset"
@@ -82,7 +83,7 @@ func (x *echoTree) lookup(t *testing.T, name string, thread uint64) *sampleNode 
 		t.Fatal(err)
 	}
 	own := target.sample.key()
-	return &sampleNode{m: x.mount, content: x.echo.lookup(target.view, target.sample, thread), view: target.view, named: &own}
+	return &sampleNode{m: x.mount, content: x.echo.lookup(target.view, target.sample, thread), view: unique.Make(target.view), named: &own}
 }
 
 // opened is an open file.
@@ -94,7 +95,7 @@ type opened struct {
 
 func (x *echoTree) open(t *testing.T, n *sampleNode, thread uint64) opened {
 	t.Helper()
-	r := x.echo.take(n.named, n.view, n.content, thread)
+	r := x.echo.take(n.named, n.view.Value(), n.content, thread)
 	buf, _, err := x.filled(n.content, asked{by: thread})
 	if err != nil {
 		t.Fatal(r.failed(err))
@@ -338,7 +339,7 @@ func TestEchoReplacedSource(t *testing.T) {
 			continue
 		}
 		writeSample(t, filepath.Join(x.source, served), raster.Shape{Height: 50, Width: 50, Channels: 1, DType: raster.Uint8, Color: raster.Grey}, "new")
-		r := x.echo.take(n.named, n.view, n.content, 1)
+		r := x.echo.take(n.named, n.view.Value(), n.content, 1)
 		err := n.unchanged()
 		if !errors.Is(err, dataset.ErrChanged) {
 			t.Fatalf("a replaced image: %v", err)

@@ -1,8 +1,6 @@
 package fs
 
 import (
-	"math"
-	"runtime/debug"
 	"time"
 
 	"prismfs/cache"
@@ -27,9 +25,6 @@ const (
 	// restBytes is what the daemon takes for everything else before names are
 	// looked up: its code, stacks, go-fuse's buffers.
 	restBytes = 32 << 20
-	// minHeap is the least that Go's heap is held to. Below it collecting would
-	// take more time than decoding.
-	minHeap = 64 << 20
 )
 
 // firstBudget returns the cache's budget: what was asked for (0: a share of
@@ -67,15 +62,6 @@ func (m *mount) work(key bufferKey, size int64) int64 {
 	return n
 }
 
-// boundHeap has Go collect its garbage before the heap takes memory that the cache
-// was promised. What GOMEMLIMIT says stays.
-func boundHeap(free, budget int64) {
-	if debug.SetMemoryLimit(-1) != math.MaxInt64 {
-		return
-	}
-	debug.SetMemoryLimit(max(free-budget-budget/pinAllowanceShare, minHeap))
-}
-
 // nextBudget returns the budget for the next moment: less by what is missing
 // when free memory falls below the reserve, and a part of what is free more
 // when there is plenty again.
@@ -103,6 +89,7 @@ func (m *mount) watchMemory(full int64) {
 			return
 		case <-tick.C:
 		}
+		raiseHeapLimit()
 		mem, err := cache.ReadMemory()
 		if err != nil {
 			continue // it was readable at the start; the next second tells

@@ -1,6 +1,7 @@
 package fs
 
 import (
+	"math"
 	"os"
 	"runtime/debug"
 	"runtime/metrics"
@@ -11,10 +12,13 @@ import (
 // goHeapShare and minGoHeap: beside the cache, whose pages are none of the Go
 // heap's, the daemon's own memory may come near 1/8 of the cache's budget, and
 // near minGoHeap in any case, before the collector works harder. Headers, tables,
-// nodes and the encoded bytes of what is being decoded live there.
+// nodes and the encoded bytes of what is being decoded live there. Where cache and
+// pins leave less of what is free, as in a small container, it is held to that,
+// and to leastGoHeap at the least.
 const (
 	goHeapShare = 8
 	minGoHeap   = 256 << 20
+	leastGoHeap = 64 << 20
 )
 
 // LimitHeap tells Go's collector how much memory the daemon of a mount with such a
@@ -22,9 +26,34 @@ const (
 // the process that serves one mount and nothing else.
 func LimitHeap(cacheBytes int64) {
 	if os.Getenv("GOMEMLIMIT") == "" {
-		debug.SetMemoryLimit(max(cacheBytes/goHeapShare, minGoHeap))
+		free := int64(math.MaxInt64)
+		if mem, err := cache.ReadMemory(); err == nil {
+			free = mem.Free()
+		}
+		debug.SetMemoryLimit(heapLimit(cacheBytes, free))
 	}
 }
+
+func heapLimit(cacheBytes, free int64) int64 {
+	left := free - cacheBytes - cacheBytes/pinAllowanceShare
+	return max(min(max(cacheBytes/goHeapShare, minGoHeap), left), leastGoHeap)
+}
+
+// raiseHeapLimit keeps the limit above what is alive: names that the kernel
+// remembers are, and with the limit below them the collector would do nothing but
+// collect in vain.
+func raiseHeapLimit() {
+	limit := debug.SetMemoryLimit(-1)
+	sample := []metrics.Sample{{Name: "/gc/heap/live:bytes"}}
+	metrics.Read(sample)
+	if limit == math.MaxInt64 || os.Getenv("GOMEMLIMIT") != "" || sample[0].Value.Kind() != metrics.KindUint64 {
+		return
+	}
+	debug.SetMemoryLimit(nextHeapLimit(limit, int64(sample[0].Value.Uint64())))
+}
+
+// nextHeapLimit leaves a third of the limit for garbage.
+func nextHeapLimit(limit, live int64) int64 { return max(limit, live/2*3) }
 
 // MemoryUse says what memory is used for, in bytes.
 type MemoryUse struct {

@@ -28,7 +28,20 @@ func TestPinAlarm(t *testing.T) {
 func TestLimitHeap(t *testing.T) {
 	before := debug.SetMemoryLimit(-1)
 	defer debug.SetMemoryLimit(before)
-	for _, c := range []struct{ cache, want int64 }{{64 << 20, minGoHeap}, {16 << 30, 2 << 30}} {
+	const gib = 1 << 30
+	for _, c := range []struct{ cache, free, want int64 }{
+		{64 << 20, 64 * gib, minGoHeap}, {16 * gib, 64 * gib, 2 * gib}, {256 << 20, 500 << 20, 116 << 20}, {256 << 20, 0, leastGoHeap},
+	} {
+		if got := heapLimit(c.cache, c.free); got != c.want {
+			t.Errorf("cache of %d, %d free: a limit of %d, want %d", c.cache, c.free, got, c.want)
+		}
+	}
+	for _, c := range []struct{ limit, live, want int64 }{{gib, gib / 2, gib}, {gib, gib, gib * 3 / 2}, {gib, 0, gib}} {
+		if got := nextHeapLimit(c.limit, c.live); got != c.want {
+			t.Errorf("limit %d, %d alive: %d, want %d", c.limit, c.live, got, c.want)
+		}
+	}
+	for _, c := range []struct{ cache, want int64 }{{64 << 20, minGoHeap}} {
 		t.Setenv("GOMEMLIMIT", "")
 		LimitHeap(c.cache)
 		use := memoryUse(cache.Stats{Bytes: 7, PinnedBytes: 5})
@@ -38,7 +51,7 @@ func TestLimitHeap(t *testing.T) {
 	}
 	t.Setenv("GOMEMLIMIT", "1GiB")
 	LimitHeap(64 << 30)
-	if got := debug.SetMemoryLimit(-1); got != 2<<30 {
+	if got := debug.SetMemoryLimit(-1); got != minGoHeap {
 		t.Errorf("the limit of the environment was replaced by %d", got)
 	}
 }

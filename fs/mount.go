@@ -378,7 +378,6 @@ func (m *mount) makeCache(server *fuse.Server) error {
 		return errors.Join(err, medium.Close())
 	}
 	m.cache.LimitWork(workLimit(budget), m.work)
-	boundHeap(mem.Free(), budget)
 	m.echo.setBudget(budget)
 	go m.watchMemory(budget)
 	return nil

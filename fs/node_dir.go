@@ -7,6 +7,7 @@ import (
 	"strings"
 	"sync/atomic"
 	"syscall"
+	"unique"
 
 	gofs "github.com/hanwen/go-fuse/v2/fs"
 	"github.com/hanwen/go-fuse/v2/fuse"
@@ -70,7 +71,7 @@ func (d *dirNode) lookedUpSample(ctx context.Context, written string, t target, 
 	if t.view.Echo.Factor != 0 {
 		return d.lookedUpEcho(ctx, written, t, out)
 	}
-	n := &sampleNode{m: d.m, content: t.sample, view: t.view}
+	n := &sampleNode{m: d.m, content: t.sample, view: unique.Make(t.view)}
 	n.fillAttr(&out.Attr)
 	d.m.setTimeouts(out)
 	gen := generation(written, t.info.ID)
@@ -89,7 +90,7 @@ func (d *dirNode) lookedUpEcho(ctx context.Context, written string, t target, ou
 	}
 	own := t.sample.key()
 	c := d.m.echo.lookup(t.view, t.sample, readerOf(ctx))
-	n := &sampleNode{m: d.m, content: c, view: t.view, named: &own}
+	n := &sampleNode{m: d.m, content: c, view: unique.Make(t.view), named: &own}
 	n.fillAttr(&out.Attr)
 	d.m.setTimeouts(out)
 	out.SetEntryTimeout(0) // the next open may get another content

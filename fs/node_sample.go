@@ -7,6 +7,7 @@ import (
 	"sync/atomic"
 	"syscall"
 	"time"
+	"unique"
 
 	gofs "github.com/hanwen/go-fuse/v2/fs"
 	"github.com/hanwen/go-fuse/v2/fuse"
@@ -35,7 +36,7 @@ type sampleNode struct {
 	gofs.Inode
 	m       *mount
 	content content
-	view    View // Fidelity is that of the lookup
+	view    unique.Handle[View] // Fidelity is that of the lookup; there are many nodes and few views
 	// named is, in an echo view, the content that the name stands for elsewhere,
 	// else nil.
 	named *bufferKey
@@ -76,7 +77,7 @@ func (n *sampleNode) unchanged() error { return n.m.unchanged(n.source(), n.cont
 func (n *sampleNode) Getattr(ctx context.Context, _ gofs.FileHandle, out *fuse.AttrOut) syscall.Errno {
 	if n.opens.Load() == 0 {
 		if err := n.unchanged(); err != nil {
-			n.m.echo.forget(n.named, n.view)
+			n.m.echo.forget(n.named, n.view.Value())
 			return n.m.fail("getattr", n.source(), err)
 		}
 	}
@@ -90,8 +91,8 @@ func (n *sampleNode) Open(ctx context.Context, flags uint32) (gofs.FileHandle, u
 	if flags&syscall.O_ACCMODE != syscall.O_RDONLY {
 		return nil, 0, syscall.EROFS
 	}
-	open := anOpen{reader: readerOf(ctx), view: n.view, file: n.content, begun: time.Now()}
-	request := n.m.echo.take(n.named, n.view, n.content, open.reader)
+	open := anOpen{reader: readerOf(ctx), view: n.view.Value(), file: n.content, begun: time.Now()}
+	request := n.m.echo.take(n.named, n.view.Value(), n.content, open.reader)
 	if err := n.unchanged(); err != nil {
 		return nil, 0, n.m.fail("open", n.source(), request.failed(err))
 	}
@@ -106,7 +107,7 @@ func (n *sampleNode) Open(ctx context.Context, flags uint32) (gofs.FileHandle, u
 		}
 		n.buf, open.missed = buf, missed
 		if n.m.ahead != nil && n.named == nil && !planned {
-			in, name := aheadOf(n.content, n.view)
+			in, name := aheadOf(n.content, n.view.Value())
 			n.m.ahead.Opened(in, name, missed)
 		}
 	}

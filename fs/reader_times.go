@@ -346,10 +346,8 @@ func codingOf(c content) advice.Coding {
 		return advice.Stored
 	case c.sample.Format == dataset.PCR:
 		return advice.JPEG
-	case c.sample.L3 == nil:
-		return advice.Stored
 	}
-	switch c.sample.L3.Coding {
+	switch c.sample.Coding {
 	case l3.Dense8, l3.Dense16:
 		return advice.Dense
 	case l3.Fast8, l3.Fast16, l3.Published:
