@@ -121,6 +121,7 @@ type mount struct {
 	ahead   *order.ReadAhead[aheadFolder] // nil for none
 	idle    *processors                   // that decode ahead
 	plans   *plans
+	streams *streams
 	direct  directReads
 	readers *readerTimes
 	layer   *kernelLayer
@@ -290,6 +291,10 @@ func newMount(opt Options, store dataset.Store) (*mount, error) {
 	m.ahead = m.newReadAhead()
 	m.echo = newEchoViews(m)
 	m.plans = newPlans(m)
+	var err error
+	if m.streams, err = newStreams(m); err != nil {
+		return nil, err
+	}
 	return m, nil
 }
 
@@ -526,6 +531,7 @@ func (m *mount) close() error {
 		m.idle.close()
 	}
 	m.echo.close()
+	m.streams.close()
 	err := m.cache.Close()
 	m.decoder.Close()
 	return errors.Join(err, m.store.Close())

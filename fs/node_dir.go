@@ -55,6 +55,12 @@ func (d *dirNode) Lookup(ctx context.Context, name string, out *fuse.EntryOut) (
 }
 
 func (d *dirNode) lookedUpFolder(ctx context.Context, written string, t target, out *fuse.EntryOut) *gofs.Inode {
+	if t.at.view.Stream.Shard != 0 {
+		n := &streamFolder{m: d.m, parent: d, written: written, at: t.at}
+		fillDirAttr(&out.Attr, t.info)
+		d.m.setTimeouts(out)
+		return d.newChild(ctx, n, written, fuse.S_IFDIR, folderGeneration(written, t.at))
+	}
 	n := &dirNode{m: d.m, parent: d, written: written, at: t.at, id: t.info.ID}
 	fillDirAttr(&out.Attr, t.info)
 	d.m.setTimeouts(out)

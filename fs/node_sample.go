@@ -24,6 +24,7 @@ type bufferKey struct {
 	id       dataset.Identity
 	form     tensor.Form
 	fidelity int
+	readable bool // by us, where the kernel serves others by itself
 }
 
 type buffer = cache.Buffer[bufferKey]

@@ -297,9 +297,6 @@ func (r resolver) folderWithTerms(ctx context.Context, p place, name string) (ta
 		if err != nil {
 			return target{}, &errWhy{err.Error()}
 		}
-		if err := v.notYet(); err != nil {
-			return target{}, &errWhy{err.Error()}
-		}
 		return target{kind: folder, info: info, at: place{source: source, view: v, fixed: true}}, nil
 	}
 	if bad != nil {

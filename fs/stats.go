@@ -49,9 +49,15 @@ type Stats struct {
 	Tolerated        uint64            `json:"tolerated_jpegs"`   // decoded in spite of warnings
 	PlanMade         uint64            `json:"plan_made"`         // images decoded ahead along plans
 	PlanUseful       uint64            `json:"plan_useful"`
-	PlanWasted       uint64            `json:"plan_wasted"` // left by their readers
-	PlanFailed       uint64            `json:"plan_failed"` // lines, those among them that lead to no file
-	Plans            int               `json:"plans"`       // of the moment
+	PlanWasted       uint64            `json:"plan_wasted"`         // left by their readers
+	PlanFailed       uint64            `json:"plan_failed"`         // lines, those among them that lead to no file
+	Plans            int               `json:"plans"`               // of the moment
+	StreamOpens      uint64            `json:"stream_opens"`        // of shards
+	StreamImages     uint64            `json:"stream_images"`       // that were read from shards, whether decoded for that or not
+	StreamDamaged    uint64            `json:"stream_damaged"`      // in whose place a text stands
+	StreamAheadMade  uint64            `json:"stream_ahead_made"`   // images decoded ahead of readers of shards
+	StreamAheadUse   uint64            `json:"stream_ahead_useful"` // of them, read since
+	StreamAheadWaste uint64            `json:"stream_ahead_wasted"` // of them, left by their reader
 	Requests         map[string]uint64 `json:"requests"`
 	Backend          string            `json:"backend"` // what decodes now: cuda, or of the CPU avx2 or go
 	Device           DeviceStats       `json:"device"`
@@ -111,6 +117,7 @@ func (m *mount) stats() Stats {
 	p := m.plans.stats()
 	out.PlanMade, out.PlanUseful, out.PlanWasted, out.PlanFailed = p.Made, p.Useful, p.Wasted, p.Failed
 	out.Plans = len(m.plans.all())
+	m.streams.countInto(&out)
 	if d.Device.State == gpudecode.DeviceUp {
 		out.Device.Health = m.health.read(m.decoder.DeviceHealth)
 	}

@@ -181,12 +181,3 @@ func (r readingTerms) words() []string {
 	add(r.ranks > 1, rankWord+"%dof%d", r.rank, r.ranks)
 	return words
 }
-
-// notYet refuses what a name can ask for and this version does not serve.
-func (v View) notYet() error {
-	switch {
-	case v.Stream.Shard != 0:
-		return errors.New("this version has no streams")
-	}
-	return nil
-}

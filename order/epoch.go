@@ -3,6 +3,7 @@ package order
 import (
 	"errors"
 	"fmt"
+	"slices"
 )
 
 // The bounds of an epoch. An order takes 4 bytes for each of its items.
@@ -38,6 +39,7 @@ const (
 	echoFlag   uint32 = 1 << 31
 	lastFlag   uint32 = 1 << 30
 	sampleMask        = lastFlag - 1
+	itemBytes         = 4
 )
 
 // EpochLen returns the number of items that NewEpoch would put in order, or an
@@ -85,6 +87,13 @@ func (e *Epoch) At(i int) Item {
 	x := e.items[i]
 	return Item{Sample: int(x & sampleMask), Echo: x&echoFlag != 0, Last: x&lastFlag != 0}
 }
+
+// Part returns the items from a place to another, which it copies: the rest of
+// the epoch need not be kept for them.
+func (e *Epoch) Part(from, to int) *Epoch { return &Epoch{items: slices.Clone(e.items[from:to])} }
+
+// Bytes returns the memory that the epoch takes.
+func (e *Epoch) Bytes() int64 { return itemBytes * int64(len(e.items)) }
 
 // permutation returns the numbers below n in the order of an epoch: Fisher and
 // Yates's shuffle, from the end.
@@ -171,3 +180,7 @@ func flag(items []uint32, samples int) {
 		}
 	}
 }
+
+// Key returns the key of an item: its place in the epoch, all ranks counted. Ranks
+// that read one epoch together have keys of their own.
+func (v StreamView) Key(i int) uint64 { return uint64(i)*uint64(v.Ranks) + uint64(v.Rank) }

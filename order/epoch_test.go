@@ -239,6 +239,22 @@ func TestEchoesSpread(t *testing.T) {
 	}
 }
 
+func TestPart(t *testing.T) {
+	e, err := NewEpoch(50, StreamView{Ranks: 1, Factor: 200}, 2)
+	if err != nil {
+		t.Fatal(err)
+	}
+	part := e.Part(40, 60)
+	if part.Len() != 20 || part.Bytes() != 80 || e.Bytes() != 400 {
+		t.Fatalf("a part of %d items, %d bytes of %d", part.Len(), part.Bytes(), e.Bytes())
+	}
+	for i := range part.Len() {
+		if part.At(i) != e.At(40+i) {
+			t.Errorf("item %d of the part is %+v, want %+v", i, part.At(i), e.At(40+i))
+		}
+	}
+}
+
 func TestEpochTooLarge(t *testing.T) {
 	for _, c := range []struct {
 		samples int
