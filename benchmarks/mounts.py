@@ -55,18 +55,21 @@ class Reader:
                                         stdin=subprocess.PIPE, stdout=subprocess.PIPE, start_new_session=True)
 
     def ask(self, measure, **arguments):
-        self.process.stdin.write(json.dumps({"measure": measure, **arguments}) + "\n")
-        self.process.stdin.flush()
-        line = self.process.stdout.readline()
+        line = None
+        with contextlib.suppress(BrokenPipeError):  # it has ended already
+            self.process.stdin.write(json.dumps({"measure": measure, **arguments}) + "\n")
+            self.process.stdin.flush()
+            line = self.process.stdout.readline()
         if not line:
-            raise RuntimeError(f"the reader ended during {measure}")
+            raise RuntimeError(f"the process that reads ended during {measure}; if Python packages are missing, type: make setup")
         answer = json.loads(line)
         if "error" in answer:
             raise RuntimeError(f"{measure}: {answer['error']}")
         return answer
 
     def close(self):
-        self.process.stdin.close()
+        with contextlib.suppress(BrokenPipeError):
+            self.process.stdin.close()
         try:
             self.process.wait(10)
         except subprocess.TimeoutExpired:
@@ -171,6 +174,8 @@ def plain_class(stack):
 
 def classes(stack):
     """The speed classes that this machine has, the fastest first."""
+    if not os.path.exists("/dev/fuse"):
+        raise RuntimeError("there is no /dev/fuse, so nothing can be mounted; prismfs doctor says more")
     privileged = [Class("passthrough", "by root")] if os.geteuid() == 0 else []
     return privileged + [plain_class(stack)]
 

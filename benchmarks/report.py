@@ -1,5 +1,6 @@
 """The machine that a run was made on, and the table that it prints."""
 
+import contextlib
 import datetime
 import os
 import platform
@@ -117,3 +118,15 @@ def targets(rows, places):
 
 def progress(text):
     print(f"bench: {text}", file=sys.stderr, flush=True)
+
+
+@contextlib.contextmanager
+def one_line_errors():
+    """Ends the program with one line, and status 1, where a command, a file or a reader fails."""
+    try:
+        yield
+    except subprocess.CalledProcessError as error:
+        said = (error.stderr or "").strip()
+        sys.exit(f"bench: {' '.join(error.cmd)}: exit status {error.returncode}{': ' + said if said else ''}")
+    except (RuntimeError, OSError) as error:
+        sys.exit(f"bench: {error}")
