@@ -318,7 +318,7 @@ type manyStore struct {
 type manyFile struct{ *manyStore }
 
 func (s *manyStore) info(path string) dataset.Info {
-	i := dataset.Info{Kind: dataset.Dir, Mode: 0o755, ModTime: time.Unix(1, 0)}
+	i := dataset.Info{Kind: dataset.Dir, Mode: 0o755}
 	if dataset.IsSample(path) {
 		i.Kind, i.Mode, i.Size = dataset.Regular, 0o644, int64(len(s.file))
 	}

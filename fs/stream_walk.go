@@ -49,7 +49,7 @@ func (w *streamWalk) folder(f catalogueFolder, info dataset.Info) error {
 	}
 	number := len(w.c.folders)
 	w.c.folders = append(w.c.folders, f)
-	age := time.Since(info.ModTime)
+	age := time.Since(time.Unix(0, info.ID.MTimeNS))
 	w.c.young = w.c.young || age >= 0 && age < youngFolder
 	w.access.add(folderAccess(info))
 	w.above = append(w.above, info.ID)
