@@ -40,10 +40,8 @@ const (
 	// missing from what stays.
 	newcomerShare = 8
 	maxNewcomers  = 512 << 20
-	// Half of it is for what is made ahead; under LRU that may be an eighth of
-	// the budget.
+	// Half of it is for what is made ahead.
 	aheadOfNewcomers = 2
-	aheadShare       = 8
 	// A quarter of it is left to pins that come and go: as long as they take no
 	// more, what stays does not have to give way to them.
 	pinsOfNewcomers = 4
@@ -56,14 +54,15 @@ const (
 )
 
 // Ahead returns how many bytes may be made before somebody asks for them, so
-// that they are still there when somebody does.
-func (c *Cache[K]) Ahead() int64 {
+// that they are still there when somebody does: a part of the budget, 1/share,
+// but no more than the policy has room for.
+func (c *Cache[K]) Ahead(share int64) int64 {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.opt.Policy == Pin {
-		return newcomers(c.budget) / aheadOfNewcomers
+		return min(c.budget/share, newcomers(c.budget)/aheadOfNewcomers)
 	}
-	return c.budget / aheadShare
+	return c.budget / share
 }
 
 // newcomers returns the part of a budget that Pin leaves to them.

@@ -117,7 +117,7 @@ func TestPinKeepsWhatIsMadeAhead(t *testing.T) {
 		c := newCache(t, Options{Budget: budget * unit, Policy: policy})
 		r := rand.New(rand.NewPCG(4, 4))
 		passOver(t, c, r, 0, 2*budget)
-		ahead := int(c.Ahead() / unit)
+		ahead := int(c.Ahead(8) / unit)
 		if ahead < budget/16 {
 			t.Fatalf("%v: %d of %d may be made ahead", policy, ahead, budget)
 		}
@@ -153,7 +153,7 @@ func TestPinBesidePins(t *testing.T) {
 		}
 	}
 	passOver(t, c, r, 0, 2*budget)
-	ahead := int(c.Ahead() / unit)
+	ahead := int(c.Ahead(8) / unit)
 	for key := 6000; key < 6000+ahead; key++ {
 		if did, err := c.Prefetch(key, 100, fillOf(key)); !did || err != nil {
 			t.Fatalf("%v, %v", did, err)

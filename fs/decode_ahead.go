@@ -14,6 +14,10 @@ import (
 	"prismfs/tensor"
 )
 
+// aheadShare: what is decoded ahead of readers and not yet opened takes at most
+// 1/8 of the cache's budget, or what its policy has room for.
+const aheadShare = 8
+
 // aheadFolder is a folder of the source in the form and at the fidelity in which
 // it is read.
 type aheadFolder struct {
@@ -37,7 +41,7 @@ func (m *mount) newReadAhead() *order.ReadAhead[aheadFolder] {
 	return order.New(&aheadSource{m}, order.Options{
 		Images:  m.opt.ReadAhead,
 		Workers: runtime.GOMAXPROCS(0),
-		Bytes:   func() int64 { return m.cache.Ahead() },
+		Bytes:   func() int64 { return m.cache.Ahead(aheadShare) },
 	})
 }
 

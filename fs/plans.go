@@ -22,7 +22,8 @@ const (
 	// each: all of ImageNet-21k once, or of ImageNet-1k for twelve jobs.
 	maxPlannedLines = order.MaxPlanLines
 	// planShare: what is decoded along plans and not yet opened takes at most 1/4
-	// of the cache's budget, that of all plans together.
+	// of the cache's budget, or what its policy has room for, that of all plans
+	// together.
 	planShare = 4
 	// planWindow is how many images a plan may be ahead of its reader, if they are
 	// small: more than what fills a device.
@@ -137,7 +138,7 @@ func (ps *plans) put(name string, lines *order.PlanLines, start int64) (*plan, e
 	p.Plan = order.NewPlan(lines, order.PlanOptions{
 		Start: start, Make: source.make, Window: planWindow,
 		Flight: func() int { return int(max(1, ps.share(int64(ps.m.decoder.Appetite())))) },
-		Bytes:  func() int64 { return ps.share(ps.m.cacheStats().Budget / planShare) },
+		Bytes:  func() int64 { return ps.share(ps.m.cache.Ahead(planShare)) },
 	})
 	ps.byName[name] = p
 	return p, nil
