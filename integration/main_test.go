@@ -51,6 +51,10 @@ func runAll(m *testing.M) (status int, err error) {
 	if out, err := build.CombinedOutput(); err != nil {
 		return 1, errors.Join(fmt.Errorf("building the command: %w\n%s", err, out), os.RemoveAll(work))
 	}
+	// The user nobody, as whom some checks read, must get at what lies in it.
+	if err := os.Chmod(work, 0o711); err != nil {
+		return 1, err
+	}
 	status = m.Run()
 	stopReader()
 	if left := mountsBelow(work); len(left) > 0 {

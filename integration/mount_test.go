@@ -79,6 +79,8 @@ type mounted struct {
 	cmd  *exec.Cmd
 	done chan struct{} // closed when the daemon has ended
 	err  error         // how, once done is closed
+
+	killed bool // by the test, so that it need not have ended well
 }
 
 // mount mounts a source in the foreground of a child process and has it
@@ -90,6 +92,12 @@ func mount(t *testing.T, source string, m mode, flags ...string) *mounted {
 
 func mountWith(t *testing.T, source string, m mode, env []string, flags ...string) *mounted {
 	t.Helper()
+	return mountBy(t, source, m, nil, env, flags...)
+}
+
+// mountBy mounts by way of a command that ends by executing its arguments.
+func mountBy(t *testing.T, source string, m mode, wrapper, env []string, flags ...string) *mounted {
+	t.Helper()
 	if _, err := os.Stat("/dev/fuse"); err != nil {
 		t.Fatal("there is no /dev/fuse; see make setup:", err)
 	}
@@ -98,8 +106,8 @@ func mountWith(t *testing.T, source string, m mode, env []string, flags ...strin
 		t.Fatal(err)
 	}
 	mt := &mounted{dir: dir, log: dir + ".log", done: make(chan struct{})}
-	args := slices.Concat([]string{"mount", "-f", "--log-file", mt.log, "--log-level", "debug"}, flags, []string{source, dir})
-	mt.cmd = exec.Command(binary, args...)
+	args := slices.Concat(wrapper, []string{binary, "mount", "-f", "--log-file", mt.log, "--log-level", "debug"}, flags, []string{source, dir})
+	mt.cmd = exec.Command(args[0], args[1:]...)
 	mt.cmd.Env = append(os.Environ(), "PRISMFS_FORCE="+string(m))
 	mt.cmd.Env = append(mt.cmd.Env, env...)
 	// Should this process die, so must the mount.
@@ -118,11 +126,11 @@ func mountWith(t *testing.T, source string, m mode, env []string, flags ...strin
 	for deadline := time.Now().Add(startTimeout); !mt.listed(); {
 		select {
 		case <-mt.done:
-			t.Fatalf("prismfs %s ended before it mounted: %v\n%s", strings.Join(args, " "), mt.err, said)
+			t.Fatalf("%s ended before it mounted: %v\n%s", strings.Join(args, " "), mt.err, said)
 		case <-time.After(5 * time.Millisecond):
 		}
 		if time.Now().After(deadline) {
-			t.Fatalf("prismfs %s did not mount within %v", strings.Join(args, " "), startTimeout)
+			t.Fatalf("%s did not mount within %v", strings.Join(args, " "), startTimeout)
 		}
 	}
 	return mt
@@ -141,7 +149,7 @@ func (mt *mounted) unmount(t *testing.T, said *bytes.Buffer) {
 	select {
 	case <-mt.done:
 		var exit *exec.ExitError
-		if errors.As(mt.err, &exit) {
+		if errors.As(mt.err, &exit) && !mt.killed {
 			t.Errorf("the daemon ended with %v", mt.err)
 		}
 	case <-time.After(stopTimeout):

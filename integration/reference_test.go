@@ -108,20 +108,9 @@ func mayBeRefused(row imageCase) bool {
 // imageCases reads the rows of group 1 that name a file, one for each file.
 func imageCases(t *testing.T, table string) []imageCase {
 	t.Helper()
-	file, err := os.Open(table)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer file.Close()
-	read := csv.NewReader(file)
-	read.Comma, read.LazyQuotes, read.FieldsPerRecord = '\t', true, -1
-	records, err := read.ReadAll()
-	if err != nil {
-		t.Fatal(err)
-	}
 	seen := map[string]bool{}
 	var rows []imageCase
-	for _, r := range records[1:] {
+	for _, r := range tableRows(t, table) {
 		if r[1] == "1" && r[2] != "-" && !seen[r[2]] {
 			seen[r[2]] = true
 			rows = append(rows, imageCase{ID: r[0], File: r[2], right: r[3], SHA256: r[6]})
@@ -131,4 +120,21 @@ func imageCases(t *testing.T, table string) []imageCase {
 		t.Fatalf("%s has %d rows about images", table, len(rows))
 	}
 	return rows
+}
+
+// tableRows reads a table of cases, without its head.
+func tableRows(t *testing.T, table string) [][]string {
+	t.Helper()
+	file, err := os.Open(table)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer file.Close()
+	read := csv.NewReader(file)
+	read.Comma, read.LazyQuotes, read.FieldsPerRecord = '\t', true, -1
+	records, err := read.ReadAll()
+	if err != nil || len(records) == 0 {
+		t.Fatalf("%s: %d rows, %v", table, len(records), err)
+	}
+	return records[1:]
 }
