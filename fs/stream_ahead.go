@@ -13,6 +13,9 @@ const (
 	// streamWindow is how many images beyond the reader are made at most; what they
 	// take is bounded as well.
 	streamWindow = 1024
+	// streamShare: what is made ahead of readers of shards and not yet read takes
+	// at most 1/4 of the cache's budget, as with plans: the order is known.
+	streamShare = 4
 	// orderSlack is how far apart reads of one who reads in order may be: the
 	// kernel reads ahead in several requests, which overtake each other.
 	orderSlack = 8 << 20
@@ -102,7 +105,7 @@ func (s *streams) newLookahead(f *follower) *order.Lookahead {
 		// Readers of a stream, such as the workers of a loader, share what fills
 		// the decoder and the memory.
 		Flight: func() int { return max(s.m.decoder.Appetite()/s.followers(), 1) },
-		Bytes:  func() int64 { return s.m.cache.Ahead() / int64(s.followers()) },
+		Bytes:  func() int64 { return s.m.cache.Ahead(streamShare) / int64(s.followers()) },
 		Window: streamWindow,
 	})
 }
