@@ -141,7 +141,7 @@ func TestEchoServesEvenly(t *testing.T) {
 	}{
 		{200, 20, 64, 5}, {200, 1300, 64, 3}, {200, 1300, 13, 8}, {300, 1300, 16, 10}, {150, 1300, 16, 3}, {300, 200, 64, 4},
 	} {
-		tree := newClassTree(2, c.images, EchoView{Factor: c.factor, Buffer: c.buffer})
+		tree := newClassTree(1, c.images, EchoView{Factor: c.factor, Buffer: c.buffer})
 		r := rand.New(rand.NewPCG(2, 3))
 		cycle := c.factor.cycle()
 		for range 4 * cycle.requests {
@@ -409,7 +409,7 @@ func TestEchoViewsAreBounded(t *testing.T) {
 func TestEchoPoolsAreBounded(t *testing.T) {
 	e := NewEchoes[int, int](EchoOptions[int]{Bytes: func() int64 { return 1 << 40 }, Drop: func(int) {}})
 	o := e.Open(EchoView{Factor: 200})
-	for i := range maxPools + 5000 {
+	for i := range maxPools + 500 {
 		s := o.Settle(mix(uint64(i)), i, 0)
 		s.Take()
 		s.Join(i, i, 1)
