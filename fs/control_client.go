@@ -152,10 +152,15 @@ func dialControl(mountpoint string) (*http.Client, error) {
 	if config.Socket == "" {
 		return nil, fmt.Errorf("%s: %w; %s says why", mountpoint, ErrNoSocket, filepath.Join(mountpoint, controlName, "log"))
 	}
+	return socketClient(config.Socket), nil
+}
+
+// socketClient returns a client of a control socket.
+func socketClient(socket string) *http.Client {
 	dial := func(ctx context.Context, _, _ string) (net.Conn, error) {
-		return new(net.Dialer).DialContext(ctx, "unix", config.Socket)
+		return new(net.Dialer).DialContext(ctx, "unix", socket)
 	}
-	return &http.Client{Timeout: controlTimeout, Transport: &http.Transport{DialContext: dial}}, nil
+	return &http.Client{Timeout: controlTimeout, Transport: &http.Transport{DialContext: dial}}
 }
 
 // call sends a request and reads the answer.

@@ -26,6 +26,7 @@ import (
 //	GET /fidelity?view=train%2Bauto  {"view": "train+auto", "fidelity": 3}; 0 is full
 //	PUT /fidelity  {"view": "train+auto", "fidelity": 3}
 //	GET /advice                      {"machine": {…}, "views": [{"seen": {…}, "verdict": "waiting", "text": "…", "steps": […]}]}
+//	GET /status                      see Status
 //
 // Plans are in control_plan.go.
 // Errors are {"error": "why"}.
@@ -64,6 +65,7 @@ func (m *mount) openControlSocket() (*controlSocket, error) {
 		mux.HandleFunc("PUT /plan", m.putPlan)
 		mux.HandleFunc("DELETE /plan", m.deletePlan)
 		mux.HandleFunc("GET /advice", m.getAdvice)
+		mux.HandleFunc("GET /status", m.getStatus)
 		s := &controlSocket{path: listener.Addr().String(), server: &http.Server{
 			Handler:      mux,
 			ReadTimeout:  controlTimeout,
@@ -99,6 +101,7 @@ func (s *controlSocket) close() {
 	}
 	ctx, cancel := context.WithTimeout(background, time.Second)
 	defer cancel()
+	os.Remove(recordOf(s.path))
 	if s.server.Shutdown(ctx) != nil {
 		s.server.Close()
 	}
@@ -187,6 +190,7 @@ func removeStale(dir string) {
 			conn.Close()
 		} else if errors.Is(err, syscall.ECONNREFUSED) {
 			os.Remove(path)
+			os.Remove(recordOf(path))
 		}
 	}
 }

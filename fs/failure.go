@@ -2,10 +2,14 @@ package fs
 
 import (
 	"errors"
+	"fmt"
 	"log/slog"
+	"runtime/debug"
 	"sync"
 	"syscall"
 	"time"
+
+	"github.com/hanwen/go-fuse/v2/fuse"
 
 	"prismfs/dataset"
 )
@@ -36,6 +40,20 @@ func (m *mount) fail(doing, path string, err error) syscall.Errno {
 		}
 	}
 	return errno
+}
+
+// maxStack bounds what the log has of a panic's stack.
+const maxStack = 8 << 10
+
+// panicked answers a request whose handler has panicked: EIO for its reader, and
+// an entry in the log from which the fault can be found. The mount goes on.
+func (m *mount) panicked(what any) fuse.Status {
+	m.errors.Add(1)
+	m.panics.Add(1)
+	stack := debug.Stack()
+	m.log.Error("a fault in prismfs; the request is answered by EIO, and the mount goes on",
+		"panic", fmt.Sprint(what), "stack", string(stack[:min(len(stack), maxStack)]))
+	return fuse.EIO
 }
 
 // unchanged looks whether a path of the source still leads to the same file.

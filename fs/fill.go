@@ -32,11 +32,14 @@ type asked struct {
 	by    uint64     // as readerOf has it
 	ahead bool       // nobody waits for it yet: a place to decode that is free will do
 	took  *fillTimes // set, if not nil
+	// request is the kernel's, see requestsInFlight; nil for none.
+	request <-chan struct{}
 }
 
 // fill writes the whole virtual file of a sample into dst: it reads the bytes
 // that the fidelity costs, decodes them and gives them their form.
 func (m *mount) fill(c content, dst []byte, a asked) error {
+	m.layer.flight.of(a.request).waitsFor(forSource, c.size)
 	if !c.form.Decoded() {
 		return m.fillStored(c, dst, a)
 	}
@@ -98,6 +101,7 @@ func (m *mount) readEncoded(c content, into []byte, a asked) ([]byte, error) {
 }
 
 func (m *mount) decode(s *dataset.Sample, encoded, pix []byte, a asked) error {
+	m.layer.flight.of(a.request).waitsFor(forDecoder, int64(len(pix)))
 	if a.took != nil {
 		begun := time.Now()
 		defer func() { a.took.decode += time.Since(begun) }()

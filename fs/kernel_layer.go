@@ -19,52 +19,44 @@ import (
 //   - It answers every operation that would change something with EROFS;
 //     go-fuse lets unlink and rmdir succeed.
 //   - It reads listings itself (listing.go).
-//   - It counts requests.
+//   - It counts requests, and remembers those in progress (slow_requests.go).
 type kernelLayer struct {
 	fuse.RawFileSystem
 
-	// grants passes an answer from the node's Open, which go-fuse calls
-	// somewhere below our Open, back up to it. The key is the request's cancel
-	// channel: closing it interrupts one request, so there is one for each.
-	grants   sync.Map // <-chan struct{} → *grant
+	// flight are the requests that are not answered yet. By it, too, an answer from
+	// the node's Open, which go-fuse calls somewhere below our Open, gets back up.
+	flight   requestsInFlight
 	listings sync.Map // handles of open directories → *listing
 	requests [numOperations]atomic.Uint64
 	lookups  atomic.Int64 // that the kernel has not forgotten
 }
 
-// grant is what a node adds to the answer of an open.
-type grant struct {
-	backingID int32
-	listing   *listing
-}
-
 // grantListing has the layer read an open directory by itself.
 func (l *kernelLayer) grantListing(ctx context.Context, of *listing) {
-	if g, ok := l.grants.Load(ctx.Done()); ok {
-		g.(*grant).listing = of
+	if q := l.flight.of(ctx.Done()); q != nil {
+		q.listing = of
 	}
 }
 
 // grantPassthrough tells the kernel, with the answer to the open that ctx
 // belongs to, to serve the handle from the backing file id.
 func (l *kernelLayer) grantPassthrough(ctx context.Context, id int32) bool {
-	g, ok := l.grants.Load(ctx.Done())
-	if !ok {
+	q := l.flight.of(ctx.Done())
+	if q == nil {
 		return false
 	}
-	g.(*grant).backingID = id
+	q.backingID = id
 	return true
 }
 
 // Open lets the node choose and adds the backing id that it granted.
 func (l *kernelLayer) Open(cancel <-chan struct{}, in *fuse.OpenIn, out *fuse.OpenOut) fuse.Status {
 	l.count(opOpen)
-	var g grant
-	l.grants.Store(cancel, &g)
+	q := l.flight.begin(cancel, opOpen)
+	defer l.flight.end(cancel)
 	status := l.RawFileSystem.Open(cancel, in, out)
-	l.grants.Delete(cancel)
-	if status.Ok() && g.backingID != 0 {
-		out.BackingID = g.backingID
+	if status.Ok() && q.backingID != 0 {
+		out.BackingID = q.backingID
 		// The kernel refuses other flags beside passthrough, KEEP_CACHE among
 		// them: such a handle does not use the inode's page cache.
 		out.OpenFlags = fuse.FOPEN_PASSTHROUGH | fuse.FOPEN_NOFLUSH
@@ -113,6 +105,8 @@ func (l *kernelLayer) requestCounts() map[string]uint64 {
 
 func (l *kernelLayer) Lookup(cancel <-chan struct{}, h *fuse.InHeader, name string, out *fuse.EntryOut) fuse.Status {
 	l.count(opLookup)
+	l.flight.begin(cancel, opLookup)
+	defer l.flight.end(cancel)
 	status := l.RawFileSystem.Lookup(cancel, h, name, out)
 	if status.Ok() && out.NodeId != 0 {
 		l.lookups.Add(1)
@@ -128,11 +122,15 @@ func (l *kernelLayer) Forget(nodeid, nlookup uint64) {
 
 func (l *kernelLayer) GetAttr(cancel <-chan struct{}, in *fuse.GetAttrIn, out *fuse.AttrOut) fuse.Status {
 	l.count(opGetattr)
+	l.flight.begin(cancel, opGetattr)
+	defer l.flight.end(cancel)
 	return l.RawFileSystem.GetAttr(cancel, in, out)
 }
 
 func (l *kernelLayer) Read(cancel <-chan struct{}, in *fuse.ReadIn, buf []byte) (fuse.ReadResult, fuse.Status) {
 	l.count(opRead)
+	l.flight.begin(cancel, opRead)
+	defer l.flight.end(cancel)
 	return l.RawFileSystem.Read(cancel, in, buf)
 }
 
@@ -143,18 +141,19 @@ func (l *kernelLayer) Release(cancel <-chan struct{}, in *fuse.ReleaseIn) {
 
 func (l *kernelLayer) OpenDir(cancel <-chan struct{}, in *fuse.OpenIn, out *fuse.OpenOut) fuse.Status {
 	l.count(opOpendir)
-	var g grant
-	l.grants.Store(cancel, &g)
+	q := l.flight.begin(cancel, opOpendir)
+	defer l.flight.end(cancel)
 	status := l.RawFileSystem.OpenDir(cancel, in, out)
-	l.grants.Delete(cancel)
-	if status.Ok() && g.listing != nil {
-		l.listings.Store(out.Fh, g.listing)
+	if status.Ok() && q.listing != nil {
+		l.listings.Store(out.Fh, q.listing)
 	}
 	return status
 }
 
 func (l *kernelLayer) ReadDir(cancel <-chan struct{}, in *fuse.ReadIn, out *fuse.DirEntryList) fuse.Status {
 	l.count(opReaddir)
+	l.flight.begin(cancel, opReaddir)
+	defer l.flight.end(cancel)
 	if of, ok := l.listings.Load(in.Fh); ok {
 		return of.(*listing).read(in.Offset, out)
 	}
@@ -169,6 +168,8 @@ func (l *kernelLayer) ReleaseDir(in *fuse.ReleaseIn) {
 
 func (l *kernelLayer) GetXAttr(cancel <-chan struct{}, h *fuse.InHeader, attr string, dest []byte) (uint32, fuse.Status) {
 	l.count(opGetxattr)
+	l.flight.begin(cancel, opGetxattr)
+	defer l.flight.end(cancel)
 	return l.RawFileSystem.GetXAttr(cancel, h, attr, dest)
 }
 

@@ -129,6 +129,7 @@ type mount struct {
 	auto    *fidelities
 	echo    *echoViews
 	socket  *controlSocket // nil for none
+	ready   atomic.Bool    // it is mounted, and counts what can be asked for
 	started time.Time
 	pid     int
 	closing chan struct{} // closed when the mount is gone
@@ -139,9 +140,11 @@ type mount struct {
 
 	served, errors atomic.Uint64
 	storeNS        atomic.Uint64 // spent reading stored bytes
+	panics         atomic.Uint64 // in requests
 	reported       reports
 	probes         rate // of names that are no views
 	refusals       rate // of backing files by the kernel
+	slowLines      rate // about requests that take long
 }
 
 // Mount mounts a dataset and returns once the mount answers.
@@ -196,6 +199,7 @@ func Mount(opt Options) (*Mounted, error) {
 	} else if err := raiseReadAhead(opt.Mountpoint); err != nil && !m.passthrough {
 		m.log.Debug("the kernel's read-ahead stays small; reads of whole files could be faster", "error", err)
 	}
+	m.beginAnswering()
 	m.warnOfSource()
 	m.log.Info("mounted", "source", store.String(), "mountpoint", opt.Mountpoint, "view", opt.View.String(),
 		"cache_bytes", m.cacheStats().Budget, "medium", m.medium, "passthrough", m.stats().Passthrough)
@@ -222,7 +226,9 @@ func (m *mount) serve() (*fuse.Server, error) {
 	}
 	root := &dirNode{m: m, at: place{view: m.opt.View}, id: info.ID}
 	m.layer.RawFileSystem = gofs.NewNodeFS(root, nodeOptions(m.opt))
-	server, err := newServer(m.layer, m.opt.Mountpoint, mountOptions(m.opt, m.log))
+	options := mountOptions(m.opt, m.log)
+	options.PanicHandler = m.panicked
+	server, err := newServer(m.layer, m.opt.Mountpoint, options)
 	if err != nil {
 		if _, ok := HandedOver(m.opt.Mountpoint); ok {
 			return nil, &MountError{Mountpoint: m.opt.Mountpoint, Reason: ReasonMountpoint, Err: fmt.Errorf("%w: %w", errNotMountedYet, err)}
@@ -385,6 +391,7 @@ func (m *mount) makeCache(server *fuse.Server) error {
 	m.cache.LimitWork(workLimit(budget), m.work)
 	m.echo.setBudget(budget)
 	go m.watchMemory(budget)
+	go m.watchRequests()
 	return nil
 }
 

@@ -20,7 +20,10 @@ import (
 const fsType = "fuse.prismfs"
 
 // mountEntry is a line of /proc/self/mountinfo.
-type mountEntry struct{ mountpoint, fsType, source, device string }
+type mountEntry struct {
+	mountpoint, fsType, source, device string
+	user                               int // of FUSE; -1 for none
+}
 
 // mounts lists what is mounted, in the order of mounting.
 func mounts() ([]mountEntry, error) {
@@ -33,7 +36,7 @@ func mounts() ([]mountEntry, error) {
 }
 
 // parseMountinfo reads the format of proc_pid_mountinfo(5): the device number is
-// field 3, the mount point field 5; type and source follow the lone hyphen.
+// field 3, the mount point field 5; type, source and options follow the lone hyphen.
 func parseMountinfo(r io.Reader) ([]mountEntry, error) {
 	var list []mountEntry
 	s := bufio.NewScanner(r)
@@ -44,7 +47,11 @@ func parseMountinfo(r io.Reader) ([]mountEntry, error) {
 		if !ok || len(left) < 5 || len(right) < 2 {
 			continue
 		}
-		list = append(list, mountEntry{unescape(left[4]), right[0], unescape(right[1]), left[2]})
+		user := -1
+		if len(right) > 2 {
+			user = userOf(right[2])
+		}
+		list = append(list, mountEntry{unescape(left[4]), right[0], unescape(right[1]), left[2], user})
 	}
 	return list, s.Err()
 }

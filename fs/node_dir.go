@@ -35,6 +35,7 @@ func (d *dirNode) Lookup(ctx context.Context, name string, out *fuse.EntryOut) (
 		return d.m.control.lookup(ctx, &d.Inode, out), 0
 	}
 	written := path.Join(d.written, name)
+	d.m.layer.flight.note(ctx, written)
 	t, err := d.m.names.resolve(background, d.at, name)
 	if err == nil && t.kind == folder {
 		err = d.loop(t)
@@ -147,6 +148,7 @@ func (d *dirNode) Statfs(ctx context.Context, out *fuse.StatfsOut) syscall.Errno
 
 // OpendirHandle starts a listing.
 func (d *dirNode) OpendirHandle(ctx context.Context, flags uint32) (gofs.FileHandle, uint32, syscall.Errno) {
+	d.m.layer.flight.note(ctx, d.written)
 	// Errors (no permission, gone) show at opendir, not as an empty listing.
 	if _, err := d.stat(); err != nil {
 		return nil, 0, d.m.fail("opendir", d.written, err)

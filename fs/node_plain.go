@@ -52,6 +52,7 @@ func (n *plainNode) Open(ctx context.Context, flags uint32) (gofs.FileHandle, ui
 	if flags&syscall.O_ACCMODE != syscall.O_RDONLY {
 		return nil, 0, syscall.EROFS
 	}
+	n.m.layer.flight.note(ctx, n.source)
 	f, err := n.m.ds.Open(background, n.source)
 	if err != nil {
 		return nil, 0, n.m.fail("open", n.source, err)
@@ -68,6 +69,7 @@ func (n *plainNode) Open(ctx context.Context, flags uint32) (gofs.FileHandle, ui
 // opened is refused: the kernel may have pages of what it was before, and a
 // reader would get a mixture.
 func (h *plainHandle) Read(ctx context.Context, dest []byte, off int64) (fuse.ReadResult, syscall.Errno) {
+	h.node.m.layer.flight.note(ctx, h.node.source)
 	n, err := h.file.ReadAt(dest, off)
 	if errors.Is(err, io.EOF) {
 		err = nil

@@ -94,15 +94,17 @@ func (n *sampleNode) Open(ctx context.Context, flags uint32) (gofs.FileHandle, u
 	}
 	open := anOpen{reader: readerOf(ctx), view: n.view.Value(), file: n.content, begun: time.Now()}
 	request := n.m.echo.take(n.named, n.view.Value(), n.content, open.reader)
+	n.m.layer.flight.note(ctx, n.source())
 	if err := n.unchanged(); err != nil {
 		return nil, 0, n.m.fail("open", n.source(), request.failed(err))
 	}
 	planned := n.m.plans.opened(n.StableAttr().Ino)
+	n.m.layer.flight.of(ctx.Done()).waitsFor(forTurn, n.content.size)
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	n.spend = n.spend || planned
 	if n.opens.Load() == 0 {
-		buf, missed, err := n.m.filled(n.content, asked{by: open.reader, took: &open.took})
+		buf, missed, err := n.m.filled(n.content, asked{by: open.reader, took: &open.took, request: ctx.Done()})
 		if err != nil {
 			return nil, 0, n.m.fail("open", n.source(), request.failed(err))
 		}

@@ -142,7 +142,7 @@ func TestLogTailKeepsWholeLines(t *testing.T) {
 func TestParseMountinfo(t *testing.T) {
 	const text = `22 27 0:21 / /proc rw,relatime shared:12 - proc proc rw
 36 35 98:0 /mnt1 /mnt2 rw,noatime master:1 - ext3 /dev/root rw,errors=continue
-99 27 0:50 / /data/with\040space\134 ro,nosuid,nodev - fuse.prismfs /src\011tab ro,user_id=0
+99 27 0:50 / /data/with\040space\134 ro,nosuid,nodev - fuse.prismfs /src\011tab ro,user_id=1000,group_id=7
 broken line
 `
 	got, err := parseMountinfo(strings.NewReader(text))
@@ -150,9 +150,9 @@ broken line
 		t.Fatal(err)
 	}
 	want := []mountEntry{
-		{"/proc", "proc", "proc", "0:21"},
-		{"/mnt2", "ext3", "/dev/root", "98:0"},
-		{`/data/with space\`, "fuse.prismfs", "/src\ttab", "0:50"},
+		{"/proc", "proc", "proc", "0:21", -1},
+		{"/mnt2", "ext3", "/dev/root", "98:0", -1},
+		{`/data/with space\`, "fuse.prismfs", "/src\ttab", "0:50", 1000},
 	}
 	if diff := cmp.Diff(want, got, cmp.AllowUnexported(mountEntry{})); diff != "" {
 		t.Error(diff)

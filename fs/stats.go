@@ -27,7 +27,9 @@ type Stats struct {
 	StoreBytesIndex  uint64            `json:"store_bytes_index"` // for headers and tables
 	StoreNS          uint64            `json:"store_ns"`          // of reading samples, over all requests
 	Errors           uint64            `json:"errors"`
-	LeftOut          uint64            `json:"left_out"` // devices, sockets, pipes and broken links, as often as listings met them
+	Panics           uint64            `json:"panics"`        // requests that were answered by EIO since prismfs has a fault
+	SlowRequests     uint64            `json:"slow_requests"` // that took longer than five seconds
+	LeftOut          uint64            `json:"left_out"`      // devices, sockets, pipes and broken links, as often as listings met them
 	Batches          uint64            `json:"batches"`
 	BatchImages      uint64            `json:"batch_images"`
 	WaitNS           uint64            `json:"wait_ns"`
@@ -91,6 +93,8 @@ func (m *mount) stats() Stats {
 		StoreBytesIndex:  s.StoreBytesIndex,
 		StoreNS:          m.storeNS.Load(),
 		Errors:           m.errors.Load(),
+		Panics:           m.panics.Load(),
+		SlowRequests:     m.layer.flight.slow.Load(),
 		LeftOut:          s.Specials + s.BrokenLinks,
 		Batches:          d.Batches,
 		BatchImages:      d.BatchImages,

@@ -25,6 +25,7 @@ var subcommands = []func() *cobra.Command{
 	newMountCommand,
 	newRunCommand,
 	newUmountCommand,
+	newStatusCommand,
 	newFidelityCommand,
 	newPlanCommand,
 	newWarmupCommand,

@@ -1,0 +1,99 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"time"
+
+	"github.com/dustin/go-humanize"
+	"github.com/spf13/cobra"
+
+	"prismfs/fs"
+)
+
+func newStatusCommand() *cobra.Command {
+	var asJSON bool
+	cmd := &cobra.Command{
+		Use:   "status",
+		Short: "List your mounts and say how they are",
+		Long: `List the mounts of this user, of all users for root, and say how each is: what it
+shows, what its cache holds, how fast it is and how long it has been there. Mounts of
+prismfs run and of containers, which are not seen here, are listed too. A mount whose
+daemon does not answer within two seconds, or is gone, is shown as such, and the exit
+status is 1.`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			list, err := fs.Statuses(cmd.Context())
+			if err != nil {
+				return err
+			}
+			print := printStatuses
+			if asJSON {
+				print = func(w io.Writer, list []fs.Status) error { return printJSON(w, append([]fs.Status{}, list...)) }
+			}
+			if err := print(cmd.OutOrStdout(), list); err != nil {
+				return err
+			}
+			for _, s := range list {
+				if s.State != fs.StateServing {
+					return exitWith(statusSomeBad)
+				}
+			}
+			return nil
+		},
+	}
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON")
+	return cmd
+}
+
+func printStatuses(w io.Writer, list []fs.Status) error {
+	p := &printer{w: w}
+	if len(list) == 0 {
+		p.line("nothing is mounted")
+	}
+	for _, s := range list {
+		printStatus(p, s)
+	}
+	return p.err
+}
+
+func printStatus(p *printer, s fs.Status) {
+	where := ""
+	if s.Elsewhere {
+		where = ", in another mount namespace"
+	}
+	p.line("%s  %s%s", oneLine(s.Mountpoint), s.State, where)
+	if s.Why != "" {
+		p.line("  why      %s", oneLine(s.Why))
+	}
+	if s.State == fs.StateDead {
+		p.line("  ->       prismfs umount --lazy %s, or mount there again", oneLine(s.Mountpoint))
+	}
+	view := ""
+	if s.View != "" {
+		view = ", as " + s.View
+	}
+	p.line("  source   %s%s", oneLine(s.Source), view)
+	if c := s.Counts; c != nil {
+		p.line("  speed    %s; %s decodes", speedText(c.Passthrough), c.Backend)
+		p.line("  memory   cache %s of %s, %s of it in use; process %s",
+			humanize.IBytes(uint64(c.CacheBytes)), humanize.IBytes(uint64(c.CacheBudget)),
+			humanize.IBytes(uint64(c.PinnedBytes)), humanize.IBytes(uint64(c.DaemonBytes)))
+		p.line("  served   %d opens, %d images decoded, %d errors, %d slow requests", c.Served, c.Decoded, c.Errors, c.SlowRequests)
+		p.line("  up       %v", time.Duration(c.UptimeS)*time.Second)
+	}
+	if s.PID != 0 {
+		p.line("  process  %d", s.PID)
+	}
+	if s.LogFile != "" {
+		p.line("  log      %s", oneLine(s.LogFile))
+	}
+}
+
+// speedText names the speed class; passthrough is true, or why there is none.
+func speedText(passthrough any) string {
+	if on, ok := passthrough.(bool); ok && on {
+		return "passthrough"
+	}
+	return fmt.Sprintf("plain (%v)", passthrough)
+}
