@@ -10,9 +10,9 @@ import (
 )
 
 const (
-	// streamWindow is how many images beyond the reader are made at most; what they
-	// take is bounded as well.
-	streamWindow = 1024
+	// streamWindow is how many images beyond the reader are made at most, if they
+	// are small: more than what fills a device. What they take is bounded as well.
+	streamWindow = 4096
 	// streamShare: what is made ahead of readers of shards and not yet read takes
 	// at most 1/4 of the cache's budget, as with plans: the order is known.
 	streamShare = 4
