@@ -1,4 +1,4 @@
-"""The process that reads for benchmarks/pcr: takes measurements in JSON, a line each.
+"""The process that reads for benchmarks/pcr and benchmarks/echo: takes measurements in JSON, a line each.
 
 It knows paths only. An epoch is the same for every kind of file: a PyTorch
 DataLoader that shuffles, whose workers make of each image its middle, of
@@ -6,13 +6,15 @@ CROP × CROP pixels, as uint8, so that images of all sizes stack to batches.
 """
 
 import io
+import os
 import statistics
+import tarfile
 import time
 
 import numpy as np
 import torch
 from PIL import Image
-from torch.utils.data import DataLoader
+from torch.utils.data import DataLoader, IterableDataset
 from torchvision.datasets import DatasetFolder, ImageFolder
 
 import reader
@@ -90,6 +92,40 @@ def epoch(root, kind, workers, count, seed):
     return {"seconds": time.perf_counter() - started, "count": seen}
 
 
+class Shards(IterableDataset):
+    """The .npy members of shards, one shard after the other."""
+
+    def __init__(self, paths):
+        self.paths = paths
+
+    def __iter__(self):
+        for path in self.paths:
+            with tarfile.open(path, "r|") as archive:
+                for member in archive:
+                    if member.name.endswith(".npy"):
+                        yield middle(np.load(io.BytesIO(archive.extractfile(member).read())))
+
+
+def shards(root):
+    """Seconds that it takes to load the images of all shards of a folder, without workers."""
+    paths = [os.path.join(root, name) for name in sorted(os.listdir(root)) if name.endswith(".tar")]
+    started = time.perf_counter()
+    seen = sum(len(images) for images in DataLoader(Shards(paths), batch_size=BATCH_IMAGES))
+    return {"seconds": time.perf_counter() - started, "count": seen}
+
+
+def shard_bytes(root, piece):
+    """Seconds that it takes to read all shards of a folder from begin to end, and their bytes."""
+    paths = [os.path.join(root, name) for name in sorted(os.listdir(root)) if name.endswith(".tar")]
+    buffer, read = bytearray(piece), 0
+    started = time.perf_counter()
+    for path in paths:
+        with open(path, "rb", buffering=0) as file:
+            while n := file.readinto(buffer):
+                read += n
+    return {"seconds": time.perf_counter() - started, "bytes": read}
+
+
 def decoding(root, count):
     """Milliseconds of processor time that PIL takes to decode an image that is in memory:
     the median over images spread over the tree."""
@@ -130,4 +166,4 @@ def same_as_source(source, decoded, count):
 
 
 if __name__ == "__main__":
-    reader.serve((epoch, decoding, differing, same_as_source, reader.text))
+    reader.serve((epoch, shards, shard_bytes, decoding, differing, same_as_source, reader.text))
