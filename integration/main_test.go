@@ -38,6 +38,9 @@ func TestMain(m *testing.M) {
 }
 
 func runAll(m *testing.M) (status int, err error) {
+	if os.Getenv(envPosix) != "" { // started by a test, to read a mount
+		return m.Run(), nil
+	}
 	if work, err = os.MkdirTemp("", "prismfs-test-"); err != nil {
 		return 1, err
 	}
