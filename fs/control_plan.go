@@ -4,7 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"net/http"
+	"os"
 	"strconv"
 	"time"
 
@@ -122,7 +124,10 @@ func (m *mount) takePlan(w http.ResponseWriter, r *http.Request) (*plan, error) 
 	}
 	body := &patientBody{r: r, control: http.NewResponseController(w), pause: m.plans.pause, until: time.Now().Add(planUpload)}
 	lines, err := order.ReadPlan(body, order.PlanText{Prefixes: prefixes, Hash: inodeNumber})
-	if err != nil {
+	switch {
+	case body.broken != nil:
+		return nil, badRequest{err}
+	case err != nil:
 		return nil, err
 	}
 	p, err := m.beginPlan(r.Context(), name, lines, start)
@@ -185,6 +190,7 @@ type patientBody struct {
 	control *http.ResponseController
 	pause   time.Duration
 	until   time.Time
+	broken  error // what the sender did wrong, being slow excepted
 }
 
 // Read implements io.Reader.
@@ -198,7 +204,11 @@ func (b *patientBody) Read(p []byte) (int, error) {
 	if err != nil {
 		return 0, err
 	}
-	return b.r.Body.Read(p)
+	n, err := b.r.Body.Read(p)
+	if err != nil && !errors.Is(err, io.EOF) && !errors.Is(err, os.ErrDeadlineExceeded) {
+		b.broken = err
+	}
+	return n, err
 }
 
 // errNoPlan says that there is no plan of a name, errBusy that a request may be

@@ -37,7 +37,10 @@ func (m *mount) newReadAhead() *order.ReadAhead[aheadFolder] {
 	if m.opt.ReadAhead < 0 {
 		return nil
 	}
-	m.idle = openProcessors()
+	m.idle = new(processors)
+	if !m.opt.Force.ReadAhead {
+		m.idle = openProcessors()
+	}
 	return order.New(&aheadSource{m}, order.Options{
 		Images:  m.opt.ReadAhead,
 		Workers: runtime.GOMAXPROCS(0),
@@ -101,7 +104,8 @@ func (a *aheadSource) Make(in aheadFolder, name string) (int64, bool, error) {
 // Spare reports whether there is a processor that could decode.
 func (a *aheadSource) Spare() bool { return a.m.decoder.Spare() && a.m.idle.spare() }
 
-// processors tells whether the machine has a processor to spare.
+// processors tells whether the machine has a processor to spare. The zero value
+// says so always.
 type processors struct {
 	load  *os.File // nil where the system does not say
 	count int

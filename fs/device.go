@@ -55,6 +55,7 @@ type DeviceStats struct {
 	Batches      uint64 `json:"batches"`
 	Images       uint64 `json:"images"` // of these batches
 	LargestBatch uint64 `json:"largest_batch_images"`
+	FullBatch    int    `json:"full_batch_images"` // how many of the size of late are the limit
 	Patches      uint64 `json:"patches"`
 	EncodedBytes uint64 `json:"encoded_bytes"`
 	SampleBytes  uint64 `json:"sample_bytes"`
@@ -82,7 +83,7 @@ type DeviceFallbacks struct {
 func deviceStats(d gpudecode.DeviceStats) DeviceStats {
 	return DeviceStats{
 		State: d.State, Name: d.Name, Reason: d.Reason,
-		Batches: d.Batches, Images: d.BatchImages, LargestBatch: d.LargestBatch, Patches: d.Patches,
+		Batches: d.Batches, Images: d.BatchImages, LargestBatch: d.LargestBatch, FullBatch: d.FullBatch, Patches: d.Patches,
 		EncodedBytes: d.EncodedBytes, SampleBytes: d.SampleBytes, BusyNS: d.BusyNS,
 		FailedBatches: d.FailedBatches, Shrunk: d.Shrunk, Losses: d.Losses, Probes: d.Probes, Disagreed: d.Disagreed,
 		Fallbacks: DeviceFallbacks{

@@ -15,6 +15,7 @@ type Fallbacks struct {
 	NoPassthrough bool // the kernel serves no backing files
 	Memfd         bool // buffers are memfds
 	Memory        bool // buffers are plain memory
+	ReadAhead     bool // images are decoded ahead however busy the machine is
 	// RefuseEvery n > 0 refuses every nth registration of a backing file.
 	RefuseEvery uint64
 	// Store is what goes wrong with the source.
@@ -23,7 +24,7 @@ type Fallbacks struct {
 
 // The environment variables that ParseFallbacks is given the values of.
 const (
-	EnvForce = "PRISMFS_FORCE" // comma-separated: no-fsopen, no-passthrough, memfd, memory
+	EnvForce = "PRISMFS_FORCE" // comma-separated: no-fsopen, no-passthrough, memfd, memory, read-ahead
 	EnvFault = "PRISMFS_FAULT" // register:N
 	EnvStore = "PRISMFS_STORE" // a script of dataset.ParseFaults
 )
@@ -38,6 +39,7 @@ func ParseFallbacks(force, fault, store string) (Fallbacks, error) {
 	}
 	flags := map[string]*bool{
 		"no-fsopen": &f.NoFsopen, "no-passthrough": &f.NoPassthrough, "memfd": &f.Memfd, "memory": &f.Memory,
+		"read-ahead": &f.ReadAhead,
 	}
 	for word := range strings.SplitSeq(force, ",") {
 		if word == "" {
@@ -45,7 +47,7 @@ func ParseFallbacks(force, fault, store string) (Fallbacks, error) {
 		}
 		flag, ok := flags[word]
 		if !ok {
-			return f, fmt.Errorf("%s=%s: %q is none of no-fsopen, no-passthrough, memfd, memory", EnvForce, force, word)
+			return f, fmt.Errorf("%s=%s: %q is none of no-fsopen, no-passthrough, memfd, memory, read-ahead", EnvForce, force, word)
 		}
 		*flag = true
 	}
@@ -67,7 +69,7 @@ func (f Fallbacks) String() string {
 	for _, w := range []struct {
 		on   bool
 		name string
-	}{{f.NoFsopen, "no-fsopen"}, {f.NoPassthrough, "no-passthrough"}, {f.Memfd, "memfd"}, {f.Memory, "memory"}} {
+	}{{f.NoFsopen, "no-fsopen"}, {f.NoPassthrough, "no-passthrough"}, {f.Memfd, "memfd"}, {f.Memory, "memory"}, {f.ReadAhead, "read-ahead"}} {
 		if w.on {
 			words = append(words, w.name)
 		}

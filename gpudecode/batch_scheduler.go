@@ -238,6 +238,9 @@ func (s *scheduler) stats() DeviceStats {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	stats.Name = s.name
+	if s.typical != (batchSize{}) {
+		stats.FullBatch = s.filling()
+	}
 	switch {
 	case s.session != nil:
 		stats.State = DeviceUp

@@ -22,6 +22,7 @@ type DeviceStats struct {
 	EncodedBytes uint64 // of the images that it decoded
 	SampleBytes  uint64 // of the images that it decoded
 	LargestBatch uint64 // images
+	FullBatch    int    // how many images of the size of late a batch holds; 0: not known
 	BusyNS       uint64 // of its lanes
 
 	// Images that the CPU decoded instead.

@@ -122,7 +122,8 @@ func (p *PlanLines) spool(r io.Reader, text PlanText) (int64, error) {
 			if n++; n > orMost(text.MaxLines, MaxPlanLines) {
 				return 0, fmt.Errorf("%w: more than %d lines", ErrPlanTooLarge, n-1)
 			}
-			if _, err := out.WriteString(name + "\n"); err != nil {
+			out.WriteString(name) // whose error comes again, with that of all writes after it
+			if err := out.WriteByte('\n'); err != nil {
 				return 0, fmt.Errorf("keeping the paths of a plan: %w", err)
 			}
 			p.bytes += int64(len(name)) + 1
