@@ -59,18 +59,19 @@ func Fidelities(ctx context.Context, path string) (map[string]int, error) {
 }
 
 // SetFidelity sets the fidelity of an auto view for all opens from now on; 0 is
-// full.
-func SetFidelity(ctx context.Context, path string, k int) error {
+// full. It returns the largest fidelity that images of the view have, 0 where
+// that is not known.
+func SetFidelity(ctx context.Context, path string, k int) (largest int, err error) {
 	mountpoint, view, err := splitMountPath(path)
 	if err != nil {
-		return err
+		return 0, err
 	}
 	body := []byte(jsonText(FidelityOf{View: view, Fidelity: &k}))
 	var set FidelityOf
 	if err := ask(ctx, mountpoint, http.MethodPut, "/fidelity", body, &set); err != nil {
-		return fmt.Errorf("setting the fidelity of %s: %w", path, err)
+		return 0, fmt.Errorf("setting the fidelity of %s: %w", path, err)
 	}
-	return nil
+	return set.Largest, nil
 }
 
 // ask sends a request to the control socket of a mount and reads the answer.

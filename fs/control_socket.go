@@ -199,6 +199,9 @@ func removeStale(dir string) {
 type FidelityOf struct {
 	View     string `json:"view"` // path below the mount point, such as train+auto
 	Fidelity *int   `json:"fidelity"`
+	// Largest is, in an answer, the largest fidelity that images of the view have,
+	// 0 where that is not known: it is where the folder is one of records.
+	Largest int `json:"largest,omitempty"`
 }
 
 // getFidelity answers with one setting, or all.
@@ -241,7 +244,17 @@ func (m *mount) putFidelity(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	m.log.Info("the fidelity of a view was set", "view", view.String(), "fidelity", *in.Fidelity, "before", before)
-	answer(w, http.StatusOK, FidelityOf{View: view.String(), Fidelity: in.Fidelity})
+	answer(w, http.StatusOK, FidelityOf{View: view.String(), Fidelity: in.Fidelity, Largest: m.largestFidelity(r.Context(), view.Folder)})
+}
+
+// largestFidelity returns the largest fidelity of the images in a folder of
+// records, which costs nothing once it has been read, and 0 of any other.
+func (m *mount) largestFidelity(ctx context.Context, folder string) int {
+	records, err := m.ds.PCRFolder(ctx, folder)
+	if err != nil {
+		return 0
+	}
+	return records.Levels
 }
 
 // badRequest is an error of who sent it.

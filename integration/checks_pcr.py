@@ -382,6 +382,9 @@ def check_auto_names(mount, binary):
         done = run(*words)
         expect(done.returncode == status, f"prismfs fidelity {words}: status {done.returncode}, want {status}: {done.stderr}")
         expect((done.stderr == "") == (status == 0), f"prismfs fidelity {words} says {done.stderr!r}")
+    done = run(mount + "/+auto", "99")
+    expect(done.returncode == 0 and re.search(r"fidelity=99 largest=\d+\n", done.stderr), f"more than there is: status {done.returncode}, {done.stderr!r}")
+    run(mount + "/+auto", "full")
     # Form and order of the terms do not matter, the name does.
     expect(run(mount + "/+png+auto").stdout == "+auto\tfull\n", run(mount + "/+png+auto").stdout)
     expect(run(mount).stdout == f"+auto\tfull\n{folder}+auto-a\t2\n", run(mount).stdout)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"maps"
 	"net/http"
 	"regexp"
@@ -40,7 +41,10 @@ Without K the fidelity is printed; of a mount point alone, all that have been se
 			if err != nil {
 				return err
 			}
-			err = fs.SetFidelity(cmd.Context(), args[0], k)
+			largest, err := fs.SetFidelity(cmd.Context(), args[0], k)
+			if err == nil && largest > 0 && k > largest {
+				slog.Warn("no image has so high a fidelity; all are shown whole", "fidelity", k, "largest", largest)
+			}
 			return withStatus(statusOfControl(err), err)
 		},
 	}
