@@ -3,6 +3,7 @@ package fs
 import (
 	"errors"
 	"fmt"
+	iofs "io/fs"
 	"os/exec"
 	"strings"
 	"syscall"
@@ -24,6 +25,7 @@ const (
 	ReasonNoFuse              // no /dev/fuse
 	ReasonNoFusermount        // fusermount3 is needed and missing
 	ReasonNotPermitted
+	ReasonForbidden  // to everybody here, by a security profile or the container
 	ReasonMounted    // something is mounted there
 	ReasonNotMounted // nothing is
 	ReasonBusy       // files of the mount are open
@@ -47,6 +49,9 @@ func (e *MountError) Error() string {
 	}
 	// go-fuse passes on what fusermount3 printed, with its line ends.
 	text := strings.Join(strings.Fields(e.Err.Error()), " ")
+	if e.Why() == ReasonNoFusermount {
+		text = "fusermount3, which mounts for users, was not found"
+	}
 	if r := e.remedy(); r != "" {
 		text += "; " + r
 	}
@@ -61,14 +66,34 @@ func (e *MountError) Why() Reason {
 		return e.Reason
 	case errors.Is(e.Err, syscall.EBUSY) || strings.Contains(text, "busy"):
 		return ReasonBusy
-	case errors.Is(e.Err, exec.ErrNotFound):
+	case errors.As(e.Err, new(*exec.Error)): // of the search for it
 		return ReasonNoFusermount
+	case e.profileForbids(), e.containerForbids():
+		return ReasonForbidden
 	case errors.Is(e.Err, syscall.EPERM) || errors.Is(e.Err, syscall.EACCES) ||
 		strings.Contains(text, "user_allow_other") || strings.Contains(text, "ermission denied") ||
 		strings.Contains(text, "no write access") || strings.Contains(text, "not owned by user"):
 		return ReasonNotPermitted
 	}
 	return ReasonOther
+}
+
+// profileForbids recognizes AppArmor and SELinux: fusermount3 has root's rights and
+// is denied all the same, or may not even be started. Ubuntu's profile has it mount
+// below the home folder, /mnt, /media and /tmp only.
+func (e *MountError) profileForbids() bool {
+	var start *iofs.PathError
+	if errors.As(e.Err, &start) && start.Op == "fork/exec" && errors.Is(start, syscall.EACCES) {
+		return true
+	}
+	text := e.Err.Error()
+	return strings.Contains(text, "mount failed: Permission denied") || strings.Contains(text, "umount") && strings.Contains(text, ": Permission denied")
+}
+
+// containerForbids recognizes that fusermount3 has not root's rights: it is not
+// setuid, or in a container that has no right to mount.
+func (e *MountError) containerForbids() bool {
+	return strings.Contains(e.Err.Error(), "mount failed: Operation not permitted")
 }
 
 func (e *MountError) remedy() string {
@@ -79,6 +104,11 @@ func (e *MountError) remedy() string {
 		return "uncomment user_allow_other in /etc/fuse.conf, or leave --allow-other away"
 	}
 	switch e.Why() {
+	case ReasonForbidden:
+		if e.containerForbids() {
+			return "fusermount3 has to be setuid root (chmod u+s), and a container needs --cap-add SYS_ADMIN; or use prismfs run, or mount outside and bind the mount into the container"
+		}
+		return "AppArmor or SELinux forbids it to fusermount3 (journalctl -k | grep -i denied shows it); mount below your home folder, /mnt or /tmp, use prismfs run, or mount as root"
 	case ReasonNotPermitted:
 		return "use a mount point that is yours and that you may write, or mount as root"
 	case ReasonBusy:

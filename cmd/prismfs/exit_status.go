@@ -30,6 +30,7 @@ const (
 	statusUnmountBusy   exitStatus = 16 // files of the mount are still open; it was left, or detached as the message says
 	statusMountNoAnswer exitStatus = 17 // the mount was made and did not answer in time
 	statusNoDevice      exitStatus = 18 // --backend cuda, and no GPU can be used
+	statusForbidden     exitStatus = 19 // a security profile, or the container, lets nobody mount there
 
 	statusNotExecutable exitStatus = 126 // run: the command is there and cannot be started, as shells have it
 	statusNoCommand     exitStatus = 127 // run: there is no such command
@@ -70,6 +71,8 @@ func (s exitStatus) String() string {
 		return "mount does not answer"
 	case statusNoDevice:
 		return "no GPU"
+	case statusForbidden:
+		return "mounting forbidden by a security profile or the container"
 	case statusNotExecutable:
 		return "run: command not executable"
 	case statusNoCommand:

@@ -261,6 +261,8 @@ func statusOfMount(err error) exitStatus {
 			return statusNoFusermount
 		case fs.ReasonNotPermitted:
 			return statusNotPermitted
+		case fs.ReasonForbidden:
+			return statusForbidden
 		case fs.ReasonMounted:
 			return statusMounted
 		case fs.ReasonNotMounted:
