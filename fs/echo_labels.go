@@ -40,6 +40,8 @@ type labelChecks struct {
 	ds  *dataset.Dataset
 	log *slog.Logger
 
+	now func() time.Time
+
 	mu   sync.Mutex
 	done map[labelCheck]labelVerdict
 }
@@ -47,8 +49,25 @@ type labelChecks struct {
 type labelCheck struct{ view, folder string } // paths in the source
 
 type labelVerdict struct {
-	at  time.Time
-	err error
+	at     time.Time
+	folder dataset.Identity // as it was then
+	err    error
+}
+
+// verdict returns what was found last, and whether that is still good. Where it
+// is not, one who asks is told so, and the others go by it until he knows.
+func (l *labelChecks) verdict(c labelCheck) (v labelVerdict, good bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	v, known := l.done[c]
+	now := l.now()
+	if known && now.Sub(v.at) >= labelCheckEvery {
+		old := v
+		v.at = now
+		l.done[c] = v
+		return old, false
+	}
+	return v, known
 }
 
 // allow returns nil where echoes of a sample have its label, in a view of a
@@ -58,20 +77,26 @@ func (l *labelChecks) allow(view string, s *dataset.Sample) error {
 		return nil
 	}
 	check := labelCheck{view, folderOf(s.Path)}
-	now := time.Now()
-	l.mu.Lock()
-	v, ok := l.done[check]
-	l.mu.Unlock()
-	if ok && now.Sub(v.at) < labelCheckEvery {
+	v, ok := l.verdict(check)
+	if ok {
 		return v.err
 	}
-	err := l.look(check)
+	now := l.now()
+	info, err := l.ds.Stat(background, check.folder)
+	if err != nil {
+		return err
+	}
+	if !v.at.IsZero() && info.ID == v.folder { // nothing was added since
+		err = v.err
+	} else {
+		err = l.look(check)
+	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.done == nil || len(l.done) >= maxLabelChecks {
 		l.done = make(map[labelCheck]labelVerdict)
 	}
-	l.done[check] = labelVerdict{now, err}
+	l.done[check] = labelVerdict{now, info.ID, err}
 	if errors.Is(err, errNoEchoes) && v.err == nil {
 		l.log.Warn("an echo view cannot serve a folder", "folder", check.folder, "view_of", check.view, "why", err)
 	}

@@ -474,6 +474,26 @@ func TestEchoRefusals(t *testing.T) {
 			t.Errorf("%s in a view of %s is logged as %q", c.sample, c.view, x.log.String())
 		}
 	}
+	s, err := x.ds.Sample(context.Background(), "train/cat/00.l3")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		after time.Duration
+		file  string
+		want  bool
+	}{{0, "", true}, {2 * labelCheckEvery, "train/cat/00.txt", false}, {2 * labelCheckEvery, "", false}} {
+		if c.file != "" {
+			if err := os.WriteFile(at(c.file), []byte("x"), 0o644); err != nil {
+				t.Fatal(err)
+			}
+		}
+		before := x.echo.labels.now()
+		x.echo.labels.now = func() time.Time { return before.Add(c.after) }
+		if err := x.echo.labels.allow("train", s); (err == nil) != c.want {
+			t.Errorf("%v after the last look, with %q beside the images: %v", c.after, c.file, err)
+		}
+	}
 	label := 3
 	if err := x.echo.labels.allow("flat", &dataset.Sample{Path: "flat/a.pcr", Format: dataset.PCR, Label: &label}); err != nil {
 		t.Errorf("an image that has its label with it: %v", err)

@@ -94,7 +94,7 @@ type settlement struct {
 
 func newEchoViews(m *mount) *echoViews {
 	e := &echoViews{log: m.log, now: time.Now, orders: make(map[View]*echoOrder), habits: make(map[View]*habit)}
-	e.labels = labelChecks{ds: m.ds, log: m.log}
+	e.labels = labelChecks{ds: m.ds, log: m.log, now: time.Now}
 	e.echoes = order.NewEchoes[echoPool, bufferKey](order.EchoOptions[echoed]{Bytes: e.share.Load, Drop: e.drop})
 	// The sizes are above 0, which is all that can be wrong with them.
 	e.settled, _ = simplelru.NewLRU(maxSettled, func(_ echoName, s *settlement) {
