@@ -37,10 +37,12 @@ func newNobody(t *testing.T) nobody {
 	}
 	t.Cleanup(func() { os.RemoveAll(base) })
 	n := nobody{base, filepath.Join(base, "prismfs"), filepath.Join(base, "packed")}
-	if out, err := exec.Command("sh", "-c", `chmod 755 "$0" && cp "$1" "$2" && cp -r "$3" "$4" && mkdir "$0/dev" "$0/home" && chmod 777 "$0/home"`,
+	if out, err := exec.Command("sh", "-c", `chmod 755 "$0" && cp "$1" "$2" && cp -r "$3" "$4" && mkdir "$0/dev" "$0/home" "$0/tmp" && chmod 777 "$0/home" "$0/tmp"`,
 		base, os.Args[0], n.binary, packed, n.source).CombinedOutput(); err != nil {
 		t.Fatalf("%v: %s", err, out)
 	}
+	// What is looked for there is then of this test, whatever else runs.
+	t.Setenv("TMPDIR", filepath.Join(base, "tmp"))
 	return n
 }
 
