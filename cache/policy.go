@@ -144,11 +144,33 @@ func (c *Cache[K]) dismissStale() bool {
 	if b == nil || r.now-b.used <= max(patience, 2*r.gap) {
 		return false
 	}
+	c.vacate(b)
+	return true
+}
+
+// vacate moves a buffer that nobody uses from its place to those that go first.
+// The lock is held.
+func (c *Cache[K]) vacate(b *Buffer[K]) {
 	c.idle.remove(b)
 	c.dismiss(b)
 	b.shelf = spent
 	c.idle.add(b)
-	return true
+}
+
+// Retire takes the places of the buffers whose keys match: it is known that they
+// will not be read again soon. They go first, as if they were spent, and like
+// those are taken back by a Get. It looks at every buffer.
+func (c *Cache[K]) Retire(match func(key K) bool) {
+	if c.opt.Policy != Pin {
+		return // they will be the oldest by themselves
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for key, b := range c.buffers {
+		if b.shelf == kept && b.pins == 0 && match(key) {
+			c.vacate(b)
+		}
+	}
 }
 
 // dismiss uncounts a buffer that had a place. The lock is held.

@@ -217,6 +217,34 @@ func TestSpendUnderPin(t *testing.T) {
 	mustAddUp(t, c)
 }
 
+// TestRetire: what is retired leaves its place to what is read next.
+func TestRetire(t *testing.T) {
+	const budget = 64
+	c := newCache(t, Options{Budget: budget * unit, Policy: Pin})
+	for key := range budget {
+		pass(t, c, key, 100)
+	}
+	held := mustGet(t, c, 1, 100)
+	c.Retire(func(key int) bool { return key%2 == 1 })
+	if s := c.Stats(); s.Evictions != 0 || s.KeptBytes != (budget-budget/newcomerShare)/2*unit+unit {
+		t.Errorf("after retiring every second one but one that is in use: %+v", s)
+	}
+	held.Unpin()
+	mustAddUp(t, c)
+	for key := 1000; key < 1000+budget/4; key++ {
+		pass(t, c, key, 100)
+	}
+	for key := 0; key < 50; key += 2 {
+		if !c.Holds(key) {
+			t.Errorf("%d is gone, which had a place", key)
+		}
+	}
+	if !c.Holds(1000) || c.Holds(3) {
+		t.Error("the places were not given to newcomers")
+	}
+	mustAddUp(t, c)
+}
+
 func TestParsePolicy(t *testing.T) {
 	for _, p := range []Policy{LRU, Pin} {
 		if got, err := ParsePolicy(p.String()); got != p || err != nil {

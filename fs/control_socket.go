@@ -1,6 +1,7 @@
 package fs
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -244,7 +245,20 @@ func (m *mount) putFidelity(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	m.log.Info("the fidelity of a view was set", "view", view.String(), "fidelity", *in.Fidelity, "before", before)
-	answer(w, http.StatusOK, FidelityOf{View: view.String(), Fidelity: in.Fidelity, Largest: m.largestFidelity(r.Context(), view.Folder)})
+	largest := m.largestFidelity(r.Context(), view.Folder)
+	m.retireFidelity(view.Folder, cmp.Or(before, largest), cmp.Or(*in.Fidelity, largest))
+	answer(w, http.StatusOK, FidelityOf{View: view.String(), Fidelity: in.Fidelity, Largest: largest})
+}
+
+// retireFidelity tells the cache that files of a folder will be read at another
+// fidelity from now on.
+func (m *mount) retireFidelity(folder string, before, now int) {
+	if before == now {
+		return
+	}
+	m.cache.Retire(func(key bufferKey) bool {
+		return key.fidelity == before && (folder == "" || strings.HasPrefix(key.path, folder+"/"))
+	})
 }
 
 // largestFidelity returns the largest fidelity of the images in a folder of

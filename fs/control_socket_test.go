@@ -15,6 +15,7 @@ import (
 	"testing"
 	"time"
 
+	"prismfs/cache"
 	"prismfs/dataset"
 )
 
@@ -41,6 +42,9 @@ func controlledMount(t *testing.T, log *bytes.Buffer) *mount {
 	if err != nil {
 		t.Fatal(err)
 	}
+	if m.cache, err = cache.New[bufferKey](cache.Options{Budget: 1 << 20, Medium: cache.NewMemory()}); err != nil {
+		t.Fatal(err)
+	}
 	if m.socket, err = m.openControlSocket(); err != nil {
 		t.Fatal(err)
 	}
@@ -49,6 +53,9 @@ func controlledMount(t *testing.T, log *bytes.Buffer) *mount {
 	}
 	t.Cleanup(func() {
 		m.socket.close()
+		if err := m.cache.Close(); err != nil {
+			t.Error(err)
+		}
 		m.decoder.Close()
 		store.Close()
 		if _, err := os.Lstat(m.socket.path); !errors.Is(err, os.ErrNotExist) {
