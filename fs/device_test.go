@@ -59,10 +59,13 @@ func TestDeviceStats(t *testing.T) {
 	for i := range v.NumField() {
 		value := strconv.Itoa(1000 + i)
 		want = append(want, value)
-		if v.Field(i).Kind() == reflect.String {
-			v.Field(i).SetString(value)
-		} else {
-			v.Field(i).SetUint(uint64(1000 + i))
+		switch field := v.Field(i); {
+		case field.Kind() == reflect.String:
+			field.SetString(value)
+		case field.CanInt():
+			field.SetInt(int64(1000 + i))
+		default:
+			field.SetUint(uint64(1000 + i))
 		}
 	}
 	text, err := json.Marshal(deviceStats(d))
