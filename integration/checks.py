@@ -20,6 +20,7 @@ raises what it finds wrong.
 
 import ctypes
 import errno
+import fcntl
 import glob
 import hashlib
 import importlib
@@ -622,6 +623,20 @@ def check_listing(mount, folders, files):
     return {"listing_s": seconds_listing, "stat_s": time.monotonic() - started}
 
 
+def set_flags(path, command, value):
+    fd = os.open(path, os.O_RDONLY)
+    try:
+        fcntl.ioctl(fd, command, value)
+    finally:
+        os.close(fd)
+
+
+def rename_by(old, new, flags):
+    at_cwd = -100
+    if libc.renameat2(at_cwd, os.fsencode(old), at_cwd, os.fsencode(new), flags) != 0:
+        raise OSError(ctypes.get_errno(), os.strerror(ctypes.get_errno()))
+
+
 def check_read_only(mount, name, folder):
     """Whatever would change the file system is refused, root or not, and changes nothing."""
     path, folder, missing = os.path.join(mount, name), os.path.join(mount, folder), os.path.join(mount, "new")
@@ -644,7 +659,16 @@ def check_read_only(mount, name, folder):
         "utime": lambda: os.utime(path, (0, 0)),
         "setxattr": lambda: os.setxattr(path, "user.prismfs.shape", b"1"),
         "removexattr": lambda: os.removexattr(path, "user.prismfs.shape"),
+        "mknod": lambda: os.mknod(missing, 0o644 | stat.S_IFREG),
+        "open with O_TMPFILE": lambda: os.close(os.open(mount, os.O_TMPFILE | os.O_RDWR)),
+        "open with O_CREAT for reading": lambda: os.close(os.open(missing, os.O_CREAT | os.O_RDONLY)),
+        "lchown": lambda: os.lchown(folder, 1, 1),
+        "chmod of a folder": lambda: os.chmod(folder, 0o777),
+        "setting file flags": lambda: set_flags(path, 0x40086602, bytes(8)),  # FS_IOC_SETFLAGS
+        "setting file attributes": lambda: set_flags(path, 0x401C5820, bytes(28)),  # FS_IOC_FSSETXATTR
     }
+    for flags in (1, 2, 4):  # RENAME_NOREPLACE, RENAME_EXCHANGE, RENAME_WHITEOUT
+        calls[f"rename with flags {flags}"] = lambda flags=flags: rename_by(path, folder if flags == 2 else missing, flags)
     for what, call in calls.items():
         expect_errno(errno.EROFS, what, call)
     after = os.stat(path), sorted(os.listdir(mount))
