@@ -6,6 +6,7 @@ import (
 	"sync/atomic"
 
 	"github.com/hanwen/go-fuse/v2/fuse"
+	"golang.org/x/sys/unix"
 )
 
 // kernelLayer stands between the kernel and go-fuse's node file system. It does
@@ -189,7 +190,13 @@ func (l *kernelLayer) StatFs(cancel <-chan struct{}, in *fuse.InHeader, out *fus
 
 func (l *kernelLayer) Lseek(cancel <-chan struct{}, in *fuse.LseekIn, out *fuse.LseekOut) fuse.Status {
 	l.count(opLseek)
-	return l.RawFileSystem.Lseek(cancel, in, out)
+	status := l.RawFileSystem.Lseek(cancel, in, out)
+	// Files are all data, so a hole that begins right here is the end of the file,
+	// where there is nothing to be found. go-fuse gives the end itself.
+	if status.Ok() && in.Whence == unix.SEEK_HOLE && out.Offset == in.Offset {
+		return fuse.Status(unix.ENXIO)
+	}
+	return status
 }
 
 func (l *kernelLayer) Access(cancel <-chan struct{}, in *fuse.AccessIn) fuse.Status {

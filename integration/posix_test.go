@@ -304,7 +304,7 @@ func posixSeek(t *testing.T, p posixMount) {
 			err    error
 		}{
 			{0, unix.SEEK_DATA, 0, nil}, {size / 2, unix.SEEK_DATA, size / 2, nil}, {size, unix.SEEK_DATA, 0, unix.ENXIO}, {size + 1, unix.SEEK_DATA, 0, unix.ENXIO},
-			{0, unix.SEEK_HOLE, size, nil}, {size / 2, unix.SEEK_HOLE, size, nil}, {size + 1, unix.SEEK_HOLE, 0, unix.ENXIO},
+			{0, unix.SEEK_HOLE, size, nil}, {size / 2, unix.SEEK_HOLE, size, nil}, {size, unix.SEEK_HOLE, 0, unix.ENXIO}, {size + 1, unix.SEEK_HOLE, 0, unix.ENXIO},
 			{-7, unix.SEEK_END, size - 7, nil}, {7, unix.SEEK_END, size + 7, nil}, {-1, unix.SEEK_SET, 0, unix.EINVAL},
 		} {
 			if got, err := unix.Seek(int(f.Fd()), c.off, c.whence); err != c.err || err == nil && got != c.want {
