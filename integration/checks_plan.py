@@ -6,6 +6,7 @@ import os
 import random
 import socket
 import subprocess
+import sys
 import threading
 import time
 
@@ -76,6 +77,17 @@ def check_plan_again(mount, source, binary):
     expect(place["start"] == 10 and place["place"] == 340 and place["lines"] == len(names), f"the plan is at {place}")
     subprocess.run([binary, "plan", mount, "--remove", "--name", "again"], check=True)
     return stats(mount)
+
+
+def check_plan_example(mount, source, binary, example):
+    """The example of a loader reads everything, with plans and without a prismfs to hand them to. Returns what plans did."""
+    count, before = len(names_below(source)), stats(mount)
+    for command, workers in ((binary, 2), (os.path.join(source, "none"), 0)):
+        done = subprocess.run([sys.executable, "-B", example, os.path.join(mount, "+png"), "--epochs", "1", "--size", "32",
+                               "--workers", str(workers), "--prismfs", command], capture_output=True, text=True)
+        expect(done.returncode == 0 and f"epoch 0: {count} images" in done.stdout, f"the example: {done.stdout} {done.stderr}")
+        expect(("no plan" in done.stderr) == (command != binary), f"the example said {done.stderr}")
+    return difference(before, stats(mount), ("plan_made", "plan_useful", "decoded"))
 
 
 def resident(pid):
@@ -152,7 +164,7 @@ def check_plan_rubbish(mount, source, binary, pid, bound):
                 s = many.enter_context(connection(path))
                 s.sendall(PUT + b"Content-Length: 1000\r\n\r\n" + names[0].encode())
             most = max(most, resident(pid))
-        mine = plans(binary, mount)
+        mine = [p for p in plans(binary, mount) if p["name"] == "mine"]
         expect([(p["name"], p["lines"]) for p in mine] == [("mine", len(names))], f"the plans are {mine}")
     finally:
         going = False
@@ -168,10 +180,10 @@ def check_plan_of_many_lines(mount, source, binary, pid, lines):
     """A plan as long as ImageNet costs a few bytes a line. Returns how many."""
     names = names_below(source)
     before = resident(pid)
-    hand_over(binary, mount, (names[i] if i < len(names) else f"train/n{i % 1000:08d}/n{i % 1000:08d}_{i}.JPEG.npy" for i in range(lines)))
+    hand_over(binary, mount, (names[i] if i < len(names) else f"train/n{i % 1000:08d}/n{i % 1000:08d}_{i}.JPEG.npy" for i in range(lines)), "--name", "long")
     after = resident(pid)
     read_right(mount, source, names[:100])
-    place = plans(binary, mount)[0]
+    place = [p for p in plans(binary, mount) if p["name"] == "long"][0]
     expect(place["lines"] == lines and place["read"] == 100, f"the plan is at {place}")
     return {"bytes_a_line": (after - before) / lines}
 

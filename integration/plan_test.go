@@ -5,6 +5,7 @@ import (
 	"path/filepath"
 	"testing"
 
+	"prismfs/internal/testfiles"
 	"prismfs/order"
 )
 
@@ -87,6 +88,17 @@ func TestPlans(t *testing.T) {
 	if s.Decoded > images || s.PlanMade == 0 || s.PlanUseful+s.PlanWasted != s.PlanMade {
 		t.Errorf("%+v", s)
 	}
+	a["example"] = filepath.Join(testfiles.Root(), "examples", "planned_imagefolder.py")
+	var did struct {
+		Made    uint64 `json:"plan_made"`
+		Useful  uint64 `json:"plan_useful"`
+		Decoded uint64 `json:"decoded"`
+	}
+	checkInto(t, &did, "plan_example", a)
+	if did.Decoded != images || did.Made < images/2 || did.Useful != did.Made {
+		t.Errorf("the example: %+v", did)
+	}
+	delete(a, "example")
 	a["pid"] = mt.pid
 	check(t, "plan_rubbish", args{"mount": mt.dir, "source": source, "binary": binary, "pid": mt.pid, "bound": bound})
 	var cost struct {

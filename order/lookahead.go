@@ -15,6 +15,9 @@ const (
 	// blindFlight is how many items are made at a time before it is known how
 	// large one is.
 	blindFlight = 4
+	// wellAhead is how many times what is made at a time must be ready for the
+	// reader for half of that to do: the reader needs processors, too.
+	wellAhead = 8
 	// failuresInARow is how many items may fail one after another before nothing
 	// is made until the reader goes on.
 	failuresInARow = 16
@@ -265,8 +268,11 @@ func (l *Lookahead) start() {
 // flight is how many items are made at a time. The lock is held.
 func (l *Lookahead) flight() int {
 	most := max(l.opt.Flight(), 1)
-	if l.size == 0 {
+	switch {
+	case l.size == 0:
 		return min(most, blindFlight)
+	case l.held/l.size > wellAhead*int64(most):
+		return (most + 1) / 2
 	}
 	return most
 }
