@@ -190,7 +190,8 @@ func (e *echoViews) settle(name echoName, fidelity int, own content, o *echoOrde
 
 // nextFresh reports whether the next request of a name of an echo view gets the
 // very sample, and settles that. Where it gets an echo there is nothing to decode
-// for it.
+// for it. A name whose turn has not come is left alone: long before it is read its
+// pool may be empty, and all of the plan would be fresh early.
 func (m *mount) nextFresh(v View, own content) bool {
 	if v.Echo.Factor == 0 {
 		return true
@@ -199,7 +200,11 @@ func (m *mount) nextFresh(v View, own content) bool {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	name := echoName{viewOf(v), own.sample.Path}
-	return e.settle(name, v.Fidelity, own, e.orderOf(name.view)).content.key() == own.key()
+	o := e.orderOf(name.view)
+	if !e.settled.Contains(name) && !o.Due(order.HashName(name.view.Echo.Seed, name.path)) {
+		return false
+	}
+	return e.settle(name, v.Fidelity, own, o).content.key() == own.key()
 }
 
 // echoRequest is an open of a name of an echo view. The methods of nil do

@@ -90,6 +90,23 @@ def check_plan_example(mount, source, binary, example):
     return difference(before, stats(mount), ("plan_made", "plan_useful", "decoded"))
 
 
+def check_plan_of_echoes(mount, source, binary, epochs):
+    """A plan of an echo view decodes what its readers get, and no more. Returns what each epoch did."""
+    names = names_below(source)
+    of_class, did = {}, []
+    for name in names:
+        of_class.setdefault(os.path.dirname(name), set()).add(np.load(os.path.join(source, name)).tobytes())
+    for epoch in range(epochs):
+        before = stats(mount)
+        random.Random(epoch).shuffle(names)
+        hand_over(binary, mount, ["+echo2+seed5/" + name for name in names])
+        for name in names:
+            got = np.load(os.path.join(mount, "+echo2+seed5", name)).tobytes()
+            expect(got in of_class[os.path.dirname(name)], f"{name} is of another class")
+        did.append(difference(before, stats(mount), ("decoded", "plan_made", "plan_useful", "cache_misses")))
+    return did
+
+
 def resident(pid):
     """Bytes of a process's own memory."""
     with open(f"/proc/{pid}/status") as file:

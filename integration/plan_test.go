@@ -111,6 +111,29 @@ func TestPlans(t *testing.T) {
 	}
 }
 
+// TestPlanOfEchoes: a plan of an echo view has no image decoded that its readers do
+// not get.
+func TestPlanOfEchoes(t *testing.T) {
+	const images = 400
+	source, packed := planImages(t, images, 4)
+	mt := mount(t, packed, best)
+	var epochs []struct {
+		Decoded float64 `json:"decoded"`
+		Made    float64 `json:"plan_made"`
+	}
+	checkInto(t, &epochs, "plan_of_echoes", args{"mount": mt.dir, "source": source, "binary": binary, "epochs": 2}) // in the third, the cache has all
+	sum := 0.0
+	for i, did := range epochs {
+		sum += did.Decoded
+		if did.Decoded < 0.4*images || did.Decoded > 0.6*images || did.Made < 0.5*did.Decoded {
+			t.Errorf("epoch %d: %+v", i, did)
+		}
+	}
+	if share := sum / images / 2; share < 0.49 || share > 0.51 {
+		t.Errorf("%.3f decodes a read", share)
+	}
+}
+
 // TestReadAhead: a reader in the order of a folder finds most images decoded;
 // hardly any are decoded for one in no order, and few for one that leaves.
 func TestReadAhead(t *testing.T) {

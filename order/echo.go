@@ -236,6 +236,19 @@ func (o *EchoOrder[P, K, S]) due(name uint64) due {
 	return dueEcho
 }
 
+// Due reports whether the next request of a name, by its hash, is scheduled to be
+// fresh. Where its turn cannot be kept that is not known beforehand.
+func (o *EchoOrder[P, K, S]) Due(name uint64) bool {
+	o.all.mu.Lock()
+	defer o.all.mu.Unlock()
+	t, known := o.names.get(name, len(o.names.slots)+maxSlots-o.all.slots)
+	if !known {
+		return false
+	}
+	d := o.cycle.due(t, uint32(mix(name^o.view.Seed)%uint64(o.cycle.requests)))
+	return d == dueNow || d == dueLast
+}
+
 // levels returns between which levels, in hundredths of an echo, a pool is to
 // stay.
 func (o *EchoOrder[P, K, S]) levels(p *echoPool[P, K, S]) (low, high int) {
