@@ -188,10 +188,10 @@ func (e *echoViews) settle(name echoName, fidelity int, own content, o *echoOrde
 	return s
 }
 
-// nextFresh reports whether the next request of a name of an echo view gets the
-// very sample, and settles that. Where it gets an echo there is nothing to decode
-// for it. A name whose turn has not come is left alone: long before it is read its
-// pool may be empty, and all of the plan would be fresh early.
+// nextFresh reports whether the next request of a name of an echo view is sure to
+// get the very sample, and settles that. Where it gets an echo there is nothing to
+// decode for it. A name whose turn has not come is left alone: long before it is
+// read its pool may be empty, and all names of a plan would be fresh early.
 func (m *mount) nextFresh(v View, own content) bool {
 	if v.Echo.Factor == 0 {
 		return true
