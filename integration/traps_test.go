@@ -24,9 +24,9 @@ func smallOthers() []string {
 func TestOpenAndClose(t *testing.T) {
 	f := testFixtures(t)
 	eachMode(t, func(t *testing.T, m mode) {
-		seconds := 6 * time.Second
+		seconds := 4 * time.Second
 		if m == best {
-			seconds = duration(time.Minute, 6*time.Second)
+			seconds = duration(20*time.Second, 6*time.Second)
 		}
 		mt := mount(t, f.path("small-packed"), m, "--cache", "8MiB")
 		check(t, "open_and_close", args{"mount": mt.dir, "name": "000.npy", "expected": f.path("small"), "others": smallOthers(), "seconds": seconds.Seconds()})

@@ -51,11 +51,12 @@ func newRunCommand() *cobra.Command {
 		Long: `Mount a dataset as mount does, run a command that sees the mount, unmount, and exit
 with the command's status (128 and the number of a signal that killed it). It needs no
 root and no fusermount3: the mount is in a namespace of its own, which nobody else sees
-and which leaves nothing behind, whatever happens. Where namespaces are forbidden it is
-an ordinary mount, and a warning says so.
+and which is gone with the command, whatever happens. Where namespaces are forbidden it
+is an ordinary mount, and a warning says so.
 
 The command finds the mount point in the environment variable PRISMFS_MOUNT. Without
-MOUNTPOINT, a folder is made for it and removed in the end. Signals are passed on. What
+MOUNTPOINT, a folder is made for it and removed in the end; it stays, empty, if prismfs
+run itself is killed by SIGKILL. Signals are passed on. What
 the command leaves running keeps the files that it has open, and finds no others.
 
   prismfs run photos.l3 -- sh -c 'python train.py --data "$PRISMFS_MOUNT/train+png"'`,
