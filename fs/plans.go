@@ -200,15 +200,8 @@ func (ps *plans) end(p *plan) {
 		ps.mu.Lock()
 		defer ps.mu.Unlock()
 		delete(ps.ending, p)
-		add(&ps.gone, p.Stats().Ahead)
+		ps.gone.Add(p.Stats().Ahead)
 	})
-}
-
-func add(to *order.LookaheadStats, s order.LookaheadStats) {
-	to.Made += s.Made
-	to.Useful += s.Useful
-	to.Wasted += s.Wasted
-	to.Failed += s.Failed
 }
 
 // all returns the plans, sorted by name.
@@ -224,10 +217,10 @@ func (ps *plans) stats() order.LookaheadStats {
 	defer ps.mu.RUnlock()
 	sum := ps.gone
 	for _, p := range ps.byName {
-		add(&sum, p.Stats().Ahead)
+		sum.Add(p.Stats().Ahead)
 	}
 	for p := range ps.ending {
-		add(&sum, p.Stats().Ahead)
+		sum.Add(p.Stats().Ahead)
 	}
 	return sum
 }

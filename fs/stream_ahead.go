@@ -62,7 +62,7 @@ func (s *streams) leave(f *follower) {
 		defer s.mu.Unlock()
 		delete(s.following, f)
 		if ahead != nil {
-			addLookahead(&s.gone, ahead.Stats())
+			s.gone.Add(ahead.Stats())
 		}
 	})
 }
@@ -165,13 +165,6 @@ func (s *streams) noteChange(x *streamShard, err error) error {
 	return err
 }
 
-func addLookahead(to *order.LookaheadStats, a order.LookaheadStats) {
-	to.Made += a.Made
-	to.Useful += a.Useful
-	to.Wasted += a.Wasted
-	to.Failed += a.Failed
-}
-
 // aheadStats counts what was made ahead of readers of shards.
 func (s *streams) aheadStats() order.LookaheadStats {
 	s.mu.Lock()
@@ -184,7 +177,7 @@ func (s *streams) aheadStats() order.LookaheadStats {
 	for _, f := range live {
 		f.mu.Lock()
 		if f.ahead != nil {
-			addLookahead(&all, f.ahead.Stats())
+			all.Add(f.ahead.Stats())
 		}
 		f.mu.Unlock()
 	}

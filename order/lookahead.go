@@ -46,6 +46,14 @@ type LookaheadStats struct {
 	Failed uint64 // items that could not be made
 }
 
+// Add adds the counts of another Lookahead.
+func (s *LookaheadStats) Add(o LookaheadStats) {
+	s.Made += o.Made
+	s.Useful += o.Useful
+	s.Wasted += o.Wasted
+	s.Failed += o.Failed
+}
+
 // Lookahead has items 0 to n−1, whose order of reading is known, made before a
 // reader comes to them.
 //
