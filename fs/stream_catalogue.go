@@ -8,7 +8,6 @@ import (
 	"hash/maphash"
 	iofs "io/fs"
 	"math"
-	"path"
 	"runtime"
 	"sync"
 	"sync/atomic"
@@ -38,10 +37,9 @@ type catalogue struct {
 }
 
 type catalogueFolder struct {
-	path      string
-	class     int    // index of the folder of the stream's that it is in; -1 for none
-	className string // that folder's name
-	id        dataset.Identity
+	path  string
+	class int // index of the folder of the stream's that it is in; -1 for none
+	id    dataset.Identity
 }
 
 type catalogueSample struct {
@@ -230,19 +228,16 @@ func (c *catalogue) readHeader(ctx context.Context, ds *dataset.Dataset, i int, 
 	return s.Info, nil
 }
 
-// label returns the class of a sample: the one that its record tells, or its L3
-// file, if that means the folder that the stream takes for its class; else the
-// index of that folder, as torchvision's ImageFolder gives it. A tree that was
-// packed above the stream's folder, with train and val beside each other, tells
-// those for classes.
+// label returns the class of a sample: the one that its record tells, else the
+// index of the class folder, as torchvision's ImageFolder gives it in the plain
+// view. What an L3 file tells is not asked: it was right in the tree that was
+// packed, which may have been another one than that which is streamed.
 func (c *catalogue) label(s *dataset.Sample, folder int32) int64 {
-	f := c.folders[folder]
-	told := s.Label != nil && (s.Format == dataset.PCR || s.Class == path.Base(c.folders[0].path+"/"+f.className))
-	switch {
-	case told:
+	if s.Format == dataset.PCR && s.Label != nil {
 		return int64(*s.Label)
-	case f.class >= 0:
-		return int64(f.class)
+	}
+	if class := c.folders[folder].class; class >= 0 {
+		return int64(class)
 	}
 	return unlabelled
 }

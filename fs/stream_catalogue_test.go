@@ -92,7 +92,7 @@ func listOf(c *catalogue) []string {
 }
 
 // TestCatalogue: all samples of a tree, in the order of the bytes of their paths,
-// with the labels that ImageFolder gives them unless the files know better.
+// with the labels that ImageFolder gives them, whatever the files tell.
 func TestCatalogue(t *testing.T) {
 	dir := t.TempDir()
 	writeFiles(t, dir, map[string][]byte{
@@ -118,7 +118,7 @@ func TestCatalogue(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := []string{
-		"train/a b/x.l3 1", "train/a.l3 7", "train/a/1.l3 40", "train/a/2.l3 0", "train/a/sub/0.l3 40", "train/c/x.l3 2", "train/z.l3 none",
+		"train/a b/x.l3 1", "train/a.l3 none", "train/a/1.l3 0", "train/a/2.l3 0", "train/a/sub/0.l3 0", "train/c/x.l3 2", "train/z.l3 none",
 	}
 	if diff := cmp.Diff(want, listOf(c)); diff != "" {
 		t.Errorf("(-want +got)\n%s", diff)
@@ -130,12 +130,41 @@ func TestCatalogue(t *testing.T) {
 		t.Errorf("%d left out (%v), %d not packed, young %v", c.leftOut, c.whyLeftOut, c.unpacked, c.young)
 	}
 	size := int64(128 + rgb8.Bytes())
-	if got := c.member(2, 5); got != (shard.Sample{Key: 5, Suffix: ".npy", Bytes: size, Label: 40, Labelled: true}) {
+	if got := c.member(2, 5); got != (shard.Sample{Key: 5, Suffix: ".npy", Bytes: size, Label: 0, Labelled: true}) {
 		t.Errorf("member: %+v", got)
 	}
 	again, err := makeCatalogue(background, m.ds, "train", streamView("train"))
 	if err != nil || again.fingerprint != c.fingerprint {
 		t.Errorf("made once more it is another one (%v)", err)
+	}
+}
+
+// TestCatalogueLabels: what was packed elsewhere, renamed or put beside the class
+// folders has the label of the folder that it lies in now, and none without one.
+func TestCatalogueLabels(t *testing.T) {
+	for _, c := range []struct {
+		what  string
+		files map[string][]byte
+		want  []string
+	}{
+		{"packed in two runs", map[string][]byte{
+			"a/x.l3": labelled(t, "a", 0), "b/x.l3": labelled(t, "b", 1), "c/x.l3": labelled(t, "c", 0), "d/x.l3": labelled(t, "d", 1),
+		}, []string{"a/x.l3 0", "b/x.l3 1", "c/x.l3 2", "d/x.l3 3"}},
+		{"a renamed class", map[string][]byte{"b/x.l3": labelled(t, "b", 1), "z/x.l3": labelled(t, "a", 0)}, []string{"b/x.l3 0", "z/x.l3 1"}},
+		{"no class folders", map[string][]byte{"x.l3": labelled(t, "test", 0), "y.l3": labelled(t, "", 0)}, []string{"x.l3 none", "y.l3 none"}},
+		{"loose beside them", map[string][]byte{"a/x.l3": labelled(t, "a", 0), "x.l3": labelled(t, "a", 0)}, []string{"a/x.l3 0", "x.l3 none"}},
+		{"hidden and empty ones", map[string][]byte{".h/notes": nil, "B/notes": nil, "a/b/x.l3": labelled(t, "a", 0)}, []string{"a/b/x.l3 2"}},
+	} {
+		dir := t.TempDir()
+		writeFiles(t, dir, c.files)
+		m := streamMount(t, openLocal(t, dir))
+		got, err := makeCatalogue(background, m.ds, "", streamView(""))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if diff := cmp.Diff(c.want, listOf(got)); diff != "" {
+			t.Errorf("%s: (-want +got)\n%s", c.what, diff)
+		}
 	}
 }
 

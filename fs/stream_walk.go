@@ -70,9 +70,9 @@ func (w *streamWalk) folder(f catalogueFolder, info dataset.Info) error {
 			}
 			continue
 		}
-		below := catalogueFolder{path: path.Join(f.path, e.Name), class: f.class, className: f.className}
+		below := catalogueFolder{path: path.Join(f.path, e.Name), class: f.class}
 		if number == 0 {
-			below.class, below.className = classes[e.Name], e.Name
+			below.class = classes[e.Name]
 		}
 		if err := w.enter(below); err != nil {
 			return err
@@ -81,8 +81,8 @@ func (w *streamWalk) folder(f catalogueFolder, info dataset.Info) error {
 	return nil
 }
 
-// classIndices numbers folders as torchvision's ImageFolder does: sorted by name,
-// without a slash.
+// classIndices numbers folders as torchvision's ImageFolder does: all of them, hidden
+// ones and those without images, too, sorted by name, without a slash.
 func classIndices(entries []dataset.DirEntry) map[string]int {
 	var names []string
 	for _, e := range entries {

@@ -13,6 +13,7 @@ import time
 
 import numpy as np
 from PIL import Image
+from torchvision.datasets import ImageFolder
 
 from reading import expect, expect_errno, files_below, forked, read, same, stats
 
@@ -173,6 +174,32 @@ def check_stream_whole(mount, packed, folder, form, suffix, terms, shard, seed, 
             same(from_table, plain, what)
     expect(position == len(want), f"{position} of {len(want)} samples")
     expect(os.stat(at).st_mode & 0o222 == 0 or stat.S_ISDIR(os.stat(at).st_mode), "the epoch is no folder")
+
+
+class AllClasses(ImageFolder):
+    """ImageFolder that lets classes have no images, as later versions do with allow_empty."""
+
+    @staticmethod
+    def make_dataset(directory, class_to_idx, *args, **kwargs):
+        filled = {name: label for name, label in class_to_idx.items() if any(file.endswith(".png") for file in files_below(os.path.join(directory, name)))}
+        return ImageFolder.make_dataset(directory, filled, *args, **kwargs)
+
+
+def check_stream_labels(mount, folder, labels):
+    """Labels are those that ImageFolder gives to the plain view; an image in no class folder has none, and no .cls."""
+    plain, epoch = (os.path.join(mount, folder + terms) for terms in ("+png", "+png+stream+echo2+shard5/epoch-0001"))
+    want = {}
+    if any(entry.is_dir() for entry in os.scandir(plain)):
+        want = {os.path.relpath(path, plain): str(label) for path, label in AllClasses(plain).samples}
+    got, lines = {}, tables(epoch)
+    for line, sample in zip(lines, samples(epoch), strict=True):
+        name = os.path.splitext(os.path.relpath(line["source"], folder))[0] + ".png"
+        expect(sample.get("cls", b"").decode() == line["label"], f"{line}: class {sample.get('cls')}")
+        expect(line["label"] == want.get(name, ""), f"{line}: ImageFolder gives {want.get(name)}")
+        expect(("cls" in sample) == ("/" in name), f"{line}: {sample.keys()}")
+        got[name] = line["label"]
+    expect(set(want) <= set(got), f"{set(want) - set(got)} are not in the stream")
+    expect(sorted(set(got.values())) == labels, f"{folder} has the labels {sorted(set(got.values()))}, want {labels}")
 
 
 def check_stream_tar(mount, folder, work):

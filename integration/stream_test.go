@@ -3,6 +3,7 @@ package integration
 import (
 	"encoding/json"
 	"fmt"
+	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"slices"
@@ -59,6 +60,42 @@ func TestStream(t *testing.T) {
 		}
 		check(t, "stream_ranks", args{"mount": mt.dir, "packed": f.packed, "folder": streamFolder, "ranks": 4, "terms": "+echo2.5", "percent": 250})
 	})
+}
+
+// TestStreamLabels: labels follow from the folders as they are, not from what the
+// files tell: after several runs of pack, after a renaming, without class folders.
+func TestStreamLabels(t *testing.T) {
+	packed, r := scratch(t), rand.New(rand.NewPCG(3, 4))
+	pack := func(to string, names ...string) {
+		source := scratch(t)
+		for _, name := range names {
+			if err := writeNoise(filepath.Join(source, name), r, 20, 30, false); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if out, err := prismfs("pack", "--to", "l3", "--mode", "fast", source, filepath.Join(packed, to)); err != nil {
+			t.Fatalf("%v\n%s", err, out)
+		}
+	}
+	pack("twice", "m/1.png", "n/1.png", "n/deep/2.png")
+	pack("twice", "a/1.png", "z/1.png")
+	pack("renamed", "a/1.png", "b/1.png")
+	pack("", "train/a/1.png", "train/b/1.png", "train/loose.png", "test/1.png", "test/2.png")
+	pack("holes", "B/1.png", "a/1.png")
+	if err := os.Rename(filepath.Join(packed, "renamed", "a"), filepath.Join(packed, "renamed", "c")); err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{".hidden", "C"} {
+		if err := os.Mkdir(filepath.Join(packed, "holes", name), 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	mt := mount(t, packed, best)
+	for folder, labels := range map[string][]string{
+		"twice": {"0", "1", "2", "3"}, "renamed": {"0", "1"}, "train": {"", "0", "1"}, "test": {""}, "holes": {"1", "3"},
+	} {
+		check(t, "stream_labels", args{"mount": mt.dir, "folder": folder, "labels": labels})
+	}
 }
 
 // TestStreamSame: an epoch has the same bytes for two readers, by mounts with other
