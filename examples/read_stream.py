@@ -1,5 +1,5 @@
 #!/usr/bin/python3
-"""Reads a stream of prismfs in PyTorch: shards of tar, nothing but the standard library.
+"""Reads a stream of prismfs in PyTorch: shards of tar, the standard library, and PIL for png, jpg and ppm.
 
     read_stream.py MOUNT/train+stream+seed7 [--epochs 2] [--workers 2]
 
@@ -16,11 +16,23 @@ import tarfile
 
 import numpy as np
 import torch
+from PIL import Image
 from torch.utils.data import DataLoader, IterableDataset, get_worker_info
 
 
+def decode(name, data):
+    """The array of a member that is an image."""
+    suffix = os.path.splitext(name)[1]
+    if suffix == ".npy":
+        return torch.from_numpy(np.load(io.BytesIO(data)))
+    if suffix in (".png", ".jpg", ".ppm"):
+        with Image.open(io.BytesIO(data)) as image:
+            return torch.from_numpy(np.array(image))
+    raise SystemExit(f"{name} is none of .npy, .png, .jpg and .ppm: give a view of another form, such as train+stream or train+png+stream")
+
+
 class Stream(IterableDataset):
-    """The samples of one epoch of a stream of .npy members: arrays and labels."""
+    """The samples of one epoch of a stream: arrays and labels, -1 where a sample has none."""
 
     def __init__(self, stream, epoch, first_shard=0):
         folder = os.path.join(stream, f"epoch-{epoch:04d}")
@@ -33,10 +45,15 @@ class Stream(IterableDataset):
                 pixels = None
                 for member in archive:
                     data = archive.extractfile(member).read()
-                    if member.name.endswith(".npy"):
-                        pixels = np.load(io.BytesIO(data))
-                    elif member.name.endswith(".cls"):
-                        yield torch.from_numpy(pixels), int(data)
+                    if member.name.endswith(".cls"):
+                        yield pixels, int(data)
+                        pixels = None
+                        continue
+                    if pixels is not None:
+                        yield pixels, -1
+                    pixels = decode(member.name, data)
+                if pixels is not None:
+                    yield pixels, -1
 
 
 def main():

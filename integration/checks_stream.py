@@ -502,6 +502,14 @@ def check_stream_example(mount, view, script, workers, count):
     expect(re.findall(r"epoch \d+: (\d+) samples", said) == [str(count)] * 2, f"the example says {said!r}")
 
 
+def check_stream_example_refuses(mount, view, script):
+    """A form that the example cannot read is named."""
+    run = subprocess.run([os.environ.get("PYTHON", "/usr/bin/python3"), script, os.path.join(mount, view), "--epochs", "1", "--workers", "0"],
+                         capture_output=True, text=True)
+    expect(run.returncode == 1 and re.search(r"000000000\.raw .*\.npy", run.stderr), f"the example says {run.stderr!r}, {run.returncode}")
+    expect("Traceback" not in run.stderr, f"the example says {run.stderr!r}")
+
+
 def check_stream_many(mount, view, samples):
     """An epoch of many samples opens, and its shards have all of them."""
     began = time.monotonic()

@@ -259,7 +259,10 @@ func TestStreamExample(t *testing.T) {
 	f := testFixtures(t)
 	mt := mount(t, f.packed, best)
 	script := filepath.Join(testfiles.Root(), "examples", "read_stream.py")
-	check(t, "stream_example", args{"mount": mt.dir, "view": streamFolder + "+rgb+stream+echo2+shard4", "script": script, "workers": 3, "count": 2 * streamSamples})
+	for _, form := range []string{"+rgb", "+png+rgb", "+ppm"} {
+		check(t, "stream_example", args{"mount": mt.dir, "view": streamFolder + form + "+stream+echo2+shard4", "script": script, "workers": 3, "count": 2 * streamSamples})
+	}
+	check(t, "stream_example_refuses", args{"mount": mt.dir, "view": streamFolder + "+raw+stream", "script": script})
 }
 
 // TestStreamMany opens an epoch of many samples.
