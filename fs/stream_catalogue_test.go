@@ -168,6 +168,16 @@ func TestCatalogueLabels(t *testing.T) {
 	}
 }
 
+// TestNoEpoch: a name that is almost one of an epoch is told what is wrong.
+func TestNoEpoch(t *testing.T) {
+	for name, told := range map[string]bool{"epoch-3": true, "epoch-00003": true, "epoch3": true, "train": false, ".Trash": false} {
+		err := noEpoch(name)
+		if why := (*errWhy)(nil); errors.As(err, &why) != told || !errors.Is(err, iofs.ErrNotExist) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
 // TestCatalogueLeavesOut: what a form cannot hold is no part of its streams, and a
 // file under its original name ends as its content does.
 func TestCatalogueLeavesOut(t *testing.T) {

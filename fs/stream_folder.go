@@ -4,6 +4,7 @@ import (
 	"context"
 	iofs "io/fs"
 	"path"
+	"strings"
 	"sync"
 	"syscall"
 
@@ -57,7 +58,7 @@ func (d *streamFolder) attributes(a *fuse.Attr, out *fuse.AttrOut) syscall.Errno
 func (d *streamFolder) Lookup(ctx context.Context, name string, out *fuse.EntryOut) (*gofs.Inode, syscall.Errno) {
 	number, ok := order.ParseEpochName(name)
 	if !ok {
-		return nil, syscall.ENOENT
+		return nil, d.m.fail("lookup", path.Join(d.written, name), noEpoch(name))
 	}
 	if errno := d.attributes(&out.Attr, nil); errno != 0 {
 		return nil, errno
@@ -66,6 +67,14 @@ func (d *streamFolder) Lookup(ctx context.Context, name string, out *fuse.EntryO
 	n := &epochFolder{stream: d, written: path.Join(d.written, name), number: number}
 	id := gofs.StableAttr{Mode: fuse.S_IFDIR, Ino: inodeNumber(n.written), Gen: folderGeneration(n.written, d.at)}
 	return d.NewInode(ctx, n, id), 0
+}
+
+// noEpoch says why a name is none of an epoch, if it looks like one.
+func noEpoch(name string) error {
+	if !strings.HasPrefix(name, "epoch") {
+		return iofs.ErrNotExist
+	}
+	return &errWhy{"epochs are written with four digits: epoch-0003; with more only from epoch-10000 on"}
 }
 
 // OpendirHandle lists the first epoch.

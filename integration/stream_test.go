@@ -54,6 +54,7 @@ func TestStream(t *testing.T) {
 		whole("", ".npy", "", 1, 100, 0)
 		check(t, "stream_tar", args{"mount": mt.dir, "folder": streamFolder, "work": scratch(t)})
 		check(t, "stream_names", args{"mount": mt.dir, "folder": streamFolder})
+		mustLog(t, mt, "epochs are written with four digits")
 		check(t, "stream_walk", args{"mount": mt.dir, "view": streamFolder + "+stream+shard4", "files": 2 * ((streamSamples + 3) / 4)})
 		for _, ranks := range []int{8, 5, 1, 40} {
 			check(t, "stream_ranks", args{"mount": mt.dir, "packed": f.packed, "folder": streamFolder, "ranks": ranks, "terms": ""})
