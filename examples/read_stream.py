@@ -1,5 +1,5 @@
 #!/usr/bin/python3
-"""Reads a stream of prismfs in PyTorch: shards of tar, the standard library, and PIL for png, jpg and ppm.
+"""Reads a stream of prismfs in PyTorch: shards of tar by the standard library, pictures by PIL.
 
     read_stream.py MOUNT/train+stream+seed7 [--epochs 2] [--workers 2]
 
