@@ -61,6 +61,13 @@ func (h *headers) get(path string, id Identity) *Sample {
 	return s
 }
 
+// has reports whether anything is known of a path, right or outdated.
+func (h *headers) has(path string) bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.lru.Contains(path)
+}
+
 // add remembers a sample in the place of what was known of its path.
 func (h *headers) add(s *Sample) {
 	h.mu.Lock()

@@ -2,6 +2,7 @@ package dataset
 
 import (
 	"context"
+	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -122,6 +123,61 @@ func (s *LocalStore) openFile(ctx context.Context, path string) (*LocalFile, err
 		f.info.Mode = through.restrict(f.info.Mode, f.info.UID, f.info.GID)
 	}
 	return f, err
+}
+
+// ReadStart describes what path leads to, and reads the beginning of a file, as
+// Stat, Open, ReadAt and File.Stat would.
+func (s *LocalStore) ReadStart(ctx context.Context, path string, p []byte) (Info, int, error) {
+	place, info, err := s.look(ctx, path) // before it is opened: see openFile
+	if err != nil {
+		return Info{}, 0, s.failed("look at", path, err)
+	}
+	unix.Close(place)
+	if info.Kind != Regular {
+		return info, 0, nil
+	}
+	fd, through, err := s.openBeneath(path, readFlags)
+	if err != nil {
+		return Info{}, 0, s.failed("open", path, err)
+	}
+	defer unix.Close(fd)
+	info, n, err := readStart(fd, p)
+	if err != nil {
+		return Info{}, 0, s.failed("read", path, err)
+	}
+	info.Mode = through.restrict(info.Mode, info.UID, info.GID)
+	return info, n, nil
+}
+
+// readStart reads the beginning of an open file, which stays the same meanwhile.
+func readStart(fd int, p []byte) (Info, int, error) {
+	info, err := infoOf(fd)
+	if err == nil {
+		err = refuse(info.Kind)
+	}
+	if err != nil {
+		return Info{}, 0, err
+	}
+	p = p[:min(int64(len(p)), info.Size)]
+	n := 0
+	for n < len(p) {
+		got, err := unix.Pread(fd, p[n:], int64(n))
+		if err == unix.EINTR {
+			continue
+		}
+		if err != nil {
+			return Info{}, 0, err
+		}
+		if got == 0 {
+			break // it was cut, which is told below
+		}
+		n += got
+	}
+	now, err := infoOf(fd)
+	if err == nil && now.ID != info.ID {
+		err = fmt.Errorf("%w while it was being read", ErrChanged)
+	}
+	return info, n, err
 }
 
 // refuse says why something of a kind is not opened as a file.

@@ -97,9 +97,10 @@ func sampleSuffix(name string) string {
 	return ""
 }
 
-// Sample describes the sample at path. Its header is read once, however many
-// ask, and remembered while the file stays the same. Errors wrap those of the
-// store, ErrNotSample, ErrSpecial, ErrChanged or those of l3.
+// Sample describes the sample at path. Its header is remembered while the file
+// stays the same, and read once, however many ask; of a store that is near, those
+// who are the first at the very same time may each read it. Errors wrap those of
+// the store, ErrNotSample, ErrSpecial, ErrChanged or those of l3.
 func (d *Dataset) Sample(ctx context.Context, path string) (*Sample, error) {
 	switch sampleSuffix(path) {
 	case "":
@@ -117,21 +118,32 @@ func (d *Dataset) Sample(ctx context.Context, path string) (*Sample, error) {
 		}
 		return nil, d.failed("read the header of", path, ErrNotSample)
 	}
+	// Who can go away must not wait for a store himself: see sampleOnce.
+	if near, ok := d.store.(nearStore); ok && ctx.Done() == nil && !d.headers.has(path) {
+		return d.sampleAtOnce(ctx, near, path)
+	}
 	info, err := d.store.Stat(ctx, path)
 	if err != nil {
 		return nil, err
 	}
-	switch info.Kind {
-	case Regular:
-	case Dir:
-		return nil, d.failed("read the header of", path, ErrNotSample)
-	default:
-		return nil, d.failed("read the header of", path, ErrSpecial)
+	if err := d.refuseHeader(path, info.Kind); err != nil {
+		return nil, err
 	}
 	if s := d.headers.get(path, info.ID); s != nil {
 		return s, nil
 	}
 	return d.sampleOnce(ctx, path, info.ID)
+}
+
+// refuseHeader says why something of a kind is no sample, whatever its name.
+func (d *Dataset) refuseHeader(path string, k Kind) error {
+	switch k {
+	case Regular:
+		return nil
+	case Dir:
+		return d.failed("read the header of", path, ErrNotSample)
+	}
+	return d.failed("read the header of", path, ErrSpecial)
 }
 
 // sampleOnce reads a header, or waits for somebody who is reading it already. A
@@ -194,6 +206,11 @@ func (d *Dataset) readHeader(ctx context.Context, path string) (*Sample, error) 
 	if err != nil {
 		return nil, d.failed("read the header of", path, err)
 	}
+	return newSample(path, info, head), nil
+}
+
+// newSample makes the sample of an L3 file of its header.
+func newSample(path string, info Info, head l3.Info) *Sample {
 	path = strings.Clone(path) // it may be part of something larger
 	stem := strings.TrimSuffix(path[strings.LastIndexByte(path, '/')+1:], SampleSuffix)
 	fileBytes := head.FileBytes
@@ -205,7 +222,7 @@ func (d *Dataset) readHeader(ctx context.Context, path string) (*Sample, error) 
 		Label: intLabel(head.Meta.Label), OriginalName: head.Meta.OriginalName, Source: path,
 		Class:     unique.Make(head.Meta.Class).Value(), // one string for all of a class
 		headBytes: head.HeadBytes, fileBytes: fileBytes,
-	}, nil
+	}
 }
 
 // intLabel returns a label as an int, nil where it does not fit one.

@@ -56,11 +56,19 @@ type resolver struct {
 // resolve finds what name leads to in p: the exact name in the source first,
 // then a sample under its name in the view, then a name with view terms.
 func (r resolver) resolve(ctx context.Context, p place, name string) (target, error) {
-	t, err := r.exact(ctx, p, name)
-	if !errors.Is(err, iofs.ErrNotExist) {
-		return t, err
+	taken := r.takenIn(ctx, p.source)
+	info, err := r.stat(ctx, path.Join(p.source, name))
+	if err == nil {
+		t, err := r.exact(ctx, p, name, info)
+		if !errors.Is(err, iofs.ErrNotExist) {
+			return t, err
+		}
+	} else if errors.Is(err, iofs.ErrNotExist) {
+		taken = except(name, taken)
+	} else {
+		return target{}, err
 	}
-	t, err = r.sampleNamed(ctx, p.source, name, p.view)
+	t, err := r.sampleNamed(ctx, p.source, name, p.view, taken)
 	if !errors.Is(err, iofs.ErrNotExist) || !strings.Contains(name, "+") {
 		return t, err
 	}
@@ -78,14 +86,10 @@ func (r resolver) stat(ctx context.Context, source string) (dataset.Info, error)
 	return info, err
 }
 
-// exact looks for the name itself in the source. The packed form of a sample
-// is not visible under its own name, unless the view shows stored bytes.
-func (r resolver) exact(ctx context.Context, p place, name string) (target, error) {
+// exact returns what the name itself is in the source. The packed form of a
+// sample is not visible under its own name, unless the view shows stored bytes.
+func (r resolver) exact(ctx context.Context, p place, name string, info dataset.Info) (target, error) {
 	source := path.Join(p.source, name)
-	info, err := r.stat(ctx, source)
-	if err != nil {
-		return target{}, err
-	}
 	switch info.Kind {
 	case dataset.Dir:
 		return target{kind: folder, info: info, at: place{source: source, view: p.view, fixed: p.fixed}}, nil
@@ -118,8 +122,9 @@ func (r resolver) sampleAt(ctx context.Context, source string, v View) (target, 
 	return target{kind: sample, source: source, info: s.Info, sample: c, view: v}, nil
 }
 
-// sampleNamed finds the sample that has the given name in view v.
-func (r resolver) sampleNamed(ctx context.Context, dir, name string, v View) (target, error) {
+// sampleNamed finds the sample that has the given name in view v; taken is as
+// shownName has it.
+func (r resolver) sampleNamed(ctx context.Context, dir, name string, v View, taken func(string) (bool, error)) (target, error) {
 	candidates := sampleFiles(name, v)
 	if v.Form.Container == tensor.Orig {
 		if file, err := r.ds.FindOriginal(ctx, dir, name); err == nil {
@@ -136,7 +141,7 @@ func (r resolver) sampleNamed(ctx context.Context, dir, name string, v View) (ta
 		if err != nil {
 			return target{}, err
 		}
-		shown, err := r.shownName(ctx, dir, candidate, v, r.takenIn(ctx, dir))
+		shown, err := r.shownName(ctx, dir, candidate, v, taken)
 		if err != nil {
 			return target{}, err
 		}
@@ -205,6 +210,16 @@ func (r resolver) takenIn(ctx context.Context, dir string) func(string) (bool, e
 	}
 }
 
+// except is taken for who has just been told that the folder has no such name.
+func except(absent string, taken func(string) (bool, error)) func(string) (bool, error) {
+	return func(name string) (bool, error) {
+		if name == absent {
+			return false, nil
+		}
+		return taken(name)
+	}
+}
+
 // originalName returns the name that a sample had before it was packed. A file
 // that was renamed since, or that never told, has the suffix of its content.
 func originalName(s *dataset.Sample) string {
@@ -238,7 +253,7 @@ func (r resolver) withTerms(ctx context.Context, p place, name string) (target, 
 		if err != nil || s.base == "" {
 			continue
 		}
-		t, err := r.sampleNamed(ctx, p.source, s.base+ext, v)
+		t, err := r.sampleNamed(ctx, p.source, s.base+ext, v, r.takenIn(ctx, p.source))
 		if errors.Is(err, iofs.ErrNotExist) {
 			continue
 		}
