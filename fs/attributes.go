@@ -70,6 +70,13 @@ func shapeText(shape []int) string {
 	return strings.Trim(strings.ReplaceAll(fmt.Sprint(shape), " ", ","), "[]")
 }
 
+// attributeUnsupported reports whether files of a mount have no such attribute, ever:
+// access control lists, security labels, capabilities. ls -l asks for two of them a
+// file, until it is told that there are none.
+func attributeUnsupported(name string) bool {
+	return strings.HasPrefix(name, "system.") || strings.HasPrefix(name, "security.")
+}
+
 func getxattr(all []attribute, name string, dest []byte) (uint32, syscall.Errno) {
 	for _, a := range all {
 		if a.name == name {

@@ -19,7 +19,8 @@ import (
 //     life, and a node hands it over with each open.
 //   - It answers every operation that would change something with EROFS;
 //     go-fuse lets unlink and rmdir succeed.
-//   - It reads listings itself (listing.go).
+//   - It reads listings itself (listing.go), with attributes where somebody wants
+//     them (listing_plus.go).
 //   - It counts requests, and remembers those in progress (slow_requests.go).
 type kernelLayer struct {
 	fuse.RawFileSystem
@@ -30,6 +31,8 @@ type kernelLayer struct {
 	listings sync.Map // handles of open directories → *listing
 	requests [numOperations]atomic.Uint64
 	lookups  atomic.Int64 // that the kernel has not forgotten
+
+	panicked func(what any) fuse.Status // for goroutines of ours, as go-fuse has it for its own
 }
 
 // grantListing has the layer read an open directory by itself.
@@ -156,7 +159,7 @@ func (l *kernelLayer) ReadDir(cancel <-chan struct{}, in *fuse.ReadIn, out *fuse
 	l.flight.begin(cancel, opReaddir)
 	defer l.flight.end(cancel)
 	if of, ok := l.listings.Load(in.Fh); ok {
-		return of.(*listing).read(in.Offset, out)
+		return of.(*listing).read(in.Offset, out.AddDirEntry)
 	}
 	return l.RawFileSystem.ReadDir(cancel, in, out)
 }
@@ -169,6 +172,9 @@ func (l *kernelLayer) ReleaseDir(in *fuse.ReleaseIn) {
 
 func (l *kernelLayer) GetXAttr(cancel <-chan struct{}, h *fuse.InHeader, attr string, dest []byte) (uint32, fuse.Status) {
 	l.count(opGetxattr)
+	if attributeUnsupported(attr) {
+		return 0, fuse.Status(unix.EOPNOTSUPP)
+	}
 	l.flight.begin(cancel, opGetxattr)
 	defer l.flight.end(cancel)
 	return l.RawFileSystem.GetXAttr(cancel, h, attr, dest)

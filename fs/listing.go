@@ -21,6 +21,7 @@ import (
 type listing struct {
 	entries iter.Seq2[fuse.DirEntry, error]
 	fail    func(error) syscall.Errno
+	told    bool // attributes may be told with the names: the kernel may keep them
 
 	mu     sync.Mutex
 	next   func() (fuse.DirEntry, error, bool)
@@ -33,7 +34,7 @@ type listing struct {
 }
 
 // read answers with the entries behind an offset, as many as there is room for.
-func (l *listing) read(off uint64, out *fuse.DirEntryList) fuse.Status {
+func (l *listing) read(off uint64, add func(fuse.DirEntry) bool) fuse.Status {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if off != l.at {
@@ -50,7 +51,7 @@ func (l *listing) read(off uint64, out *fuse.DirEntryList) fuse.Status {
 			return fuse.OK
 		case errno != 0 || e == nil:
 			return fuse.Status(errno)
-		case !out.AddDirEntry(*e):
+		case !add(*e):
 			l.ahead = slices.Insert(l.ahead, 0, *e)
 			return fuse.OK
 		}

@@ -292,6 +292,7 @@ func newMount(opt Options, store dataset.Store) (*mount, error) {
 	if err := m.openDecoder(); err != nil {
 		return nil, err
 	}
+	m.layer.panicked = m.panicked
 	m.names = resolver{ds: m.ds, auto: m.auto}
 	m.control = newControl(m)
 	m.ahead = m.newReadAhead()
@@ -336,15 +337,12 @@ func mountOptions(opt Options, log *slog.Logger) *fuse.MountOptions {
 		MaxReadAhead:            maxRequestBytes,
 		MaxBackground:           maxBackground,
 		MaxInflightRequestBytes: maxInflightBytes,
-		// A listing with attributes looks every entry up, which reads headers
-		// that a plain listing does not need.
-		DisableReadDirPlus:   true,
-		IgnoreSecurityLabels: true,
 		// Splicing gains nothing over copying here, and a request of 1 MiB and
 		// its header is more than a pipe holds.
 		DisableSplice: true,
-		// Maps of files that are open for direct reads; see direct_reads.go.
-		ExtraCapabilities: fuse.CAP_DIRECT_IO_ALLOW_MMAP,
+		// Maps of files that are open for direct reads, see direct_reads.go; and
+		// attributes with names where somebody wants them, see listing_plus.go.
+		ExtraCapabilities: fuse.CAP_DIRECT_IO_ALLOW_MMAP | fuse.CAP_READDIRPLUS_AUTO,
 		Logger:            slog.NewLogLogger(log.Handler(), slog.LevelWarn),
 	}
 }

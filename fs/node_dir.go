@@ -154,6 +154,8 @@ func (d *dirNode) OpendirHandle(ctx context.Context, flags uint32) (gofs.FileHan
 		return nil, 0, d.m.fail("opendir", d.written, err)
 	}
 	l := &listing{entries: d.entries(), fail: func(err error) syscall.Errno { return d.m.fail("readdir", d.written, err) }}
+	// What is told of names that the kernel must not keep would be asked again.
+	l.told = d.m.opt.AttrTimeout > 0 && d.at.view.Auto.Word == "" && d.at.view.Echo.Factor == 0
 	d.m.layer.grantListing(ctx, l)
 	return l, 0, 0
 }

@@ -623,6 +623,26 @@ def check_listing(mount, folders, files):
     return {"listing_s": seconds_listing, "stat_s": time.monotonic() - started}
 
 
+def check_long_listing(mount, files):
+    """A plain listing reads no header; of ls -l few names come to be looked up one by one."""
+    found = subprocess.run(["find", mount, "-name", "*.npy", "-type", "f"], check=True, capture_output=True, text=True).stdout.splitlines()
+    before = stats(mount)
+    expect(len(found) == files, f"find lists {len(found)} files")
+    expect(before["store_bytes_index"] == 0, f"{before['store_bytes_index']} bytes of headers were read for a plain listing")
+    lines = [line.split() for line in subprocess.run(["ls", "-l", mount], check=True, capture_output=True, text=True).stdout.splitlines()]
+    sizes = {words[-1]: int(words[4]) for words in lines if words[-1].endswith(".npy")}
+    requests = stats(mount)["requests"]
+    lookups, attributes = (requests[key] - before["requests"][key] for key in ("lookup", "getxattr"))
+    expect(lookups < files / 2, f"{lookups} lookups for {files} files")
+    expect(attributes < 10, f"ls asked for extended attributes {attributes} times")
+    wrong = [name for name, size in sizes.items() if size != os.stat(os.path.join(mount, name)).st_size]
+    expect(len(sizes) == files and not wrong, f"{len(sizes)} sizes, wrong are {wrong[:3]}")
+    for name in sorted(sizes)[-3:]: # those that were told, not looked up
+        with open(os.path.join(mount, name), "rb") as file:
+            expect(len(file.read()) == sizes[name], f"{name} has other bytes than ls says")
+    return {"lookups": lookups}
+
+
 def set_flags(path, command, value):
     fd = os.open(path, os.O_RDONLY)
     try:

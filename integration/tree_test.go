@@ -32,6 +32,20 @@ func TestListing(t *testing.T) {
 	check(t, "listing", args{"mount": mt.dir, "folders": folders, "files": files})
 }
 
+// TestLongListing has ls -l told the attributes of a folder's files with their names.
+func TestLongListing(t *testing.T) {
+	f := testFixtures(t)
+	const files = 3000
+	source := scratch(t)
+	for i := range files {
+		if err := os.Link(f.path("small-packed/000.l3"), filepath.Join(source, fmt.Sprintf("%04d.l3", i))); err != nil {
+			t.Fatal(err)
+		}
+	}
+	mt := mount(t, source, best)
+	check(t, "long_listing", args{"mount": mt.dir, "files": files})
+}
+
 // TestReadOnly tries everything that would change a file system.
 func TestReadOnly(t *testing.T) {
 	f := testFixtures(t)
