@@ -271,19 +271,34 @@ func (r resolver) withTerms(ctx context.Context, p place, name string) (target, 
 	return target{}, r.unknownTerm(ctx, p, name)
 }
 
-// unknownTerm says so where what stands before a name's last + exists, so that
-// the name was most likely meant to have terms.
+// maxUnknownTerms bounds the words behind a name that are looked at for one that
+// is no term.
+const maxUnknownTerms = 16
+
+// unknownTerm says which word is no term, where what stands before it exists, so
+// that the name was most likely meant to have terms.
 func (r resolver) unknownTerm(ctx context.Context, p place, name string) error {
-	cut := strings.LastIndexByte(name, '+')
-	base, word := name[:cut], name[cut+1:]
-	var tm terms
-	if err := tm.add(word); !errors.Is(err, errNoTerm) || base == "" && p.source != "" {
-		return iofs.ErrNotExist
+	base, unknown := name, ""
+	for range maxUnknownTerms {
+		cut := strings.LastIndexByte(base, '+')
+		if cut < 0 || cut == 0 && p.source != "" {
+			break
+		}
+		var word string
+		base, word = base[:cut], base[cut+1:]
+		var tm terms
+		if err := tm.add(word); errors.Is(err, errNoTerm) {
+			unknown = word
+		}
+		if _, err := r.stat(ctx, path.Join(p.source, base)); err != nil {
+			continue
+		}
+		if unknown == "" {
+			break
+		}
+		return &errWhy{fmt.Sprintf("%q is no view term%s", unknown, rangeOf(unknown))}
 	}
-	if _, err := r.stat(ctx, path.Join(p.source, base)); err != nil {
-		return iofs.ErrNotExist
-	}
-	return &errWhy{fmt.Sprintf("%q is no view term", word)}
+	return iofs.ErrNotExist
 }
 
 func (r resolver) folderWithTerms(ctx context.Context, p place, name string) (target, error) {

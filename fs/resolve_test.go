@@ -191,6 +191,76 @@ func TestResolveNothing(t *testing.T) {
 	}
 }
 
+// TestUnknownTermsAreExplained: a word that is out of the range of its term is
+// told with that range, wherever it stands in the name.
+func TestUnknownTermsAreExplained(t *testing.T) {
+	r := sourceTree(t)
+	for name, want := range map[string]string{
+		"train+echo0":                         `"echo0" is no view term: echoE takes E from 1 to 100`,
+		"train+echo101":                       "from 1 to 100, with two decimals at most",
+		"train+echo1.234":                     "from 1 to 100",
+		"train+echo":                          "from 1 to 100",
+		"train+echo-2":                        "from 1 to 100",
+		"train+echo0+png":                     "from 1 to 100",
+		"+echo0+png":                          "from 1 to 100",
+		"train+stream+rank2of2":               `"rank2of2" is no view term: rankRofW takes W from 1 to 65536, and R from 0 to W-1`,
+		"train+stream+rank2":                  "R from 0 to W-1",
+		"train+stream+shard0":                 "N from 1 to 1000000 images",
+		"train+stream+buffer0":                "N from 1 to 1000000",
+		"train+echo2+seed9223372036854775808": "N from 0 to 9223372036854775807",
+		"train+echo2+seed01":                  "N from 0 to 9223372036854775807",
+		"train+png+0":                         "whole numbers from 1 to 1000000",
+		"train+echo2+echoes":                  `"echoes" is no view term`,
+		"train+rankle":                        `"rankle" is no view term`,
+		"train+echo0+shard0":                  `"echo0"`, // the first of them
+	} {
+		var why *errWhy
+		if _, err := walk(r, DefaultView, name); !errors.As(err, &why) || !strings.Contains(why.reason, want) {
+			t.Errorf("%s: %v, want %s", name, err, want)
+		}
+	}
+	for _, name := range []string{"nothing+echo0", "echo0", "trainx+echo2+seed01"} {
+		var why *errWhy
+		if _, err := walk(r, DefaultView, name); !errors.Is(err, iofs.ErrNotExist) || errors.As(err, &why) {
+			t.Errorf("%s: %v, want that it is not there, without a reason", name, err)
+		}
+	}
+}
+
+// TestNamesLikeUnknownTerms: files of the source may be named like terms that
+// are out of range, and have terms behind them.
+func TestNamesLikeUnknownTerms(t *testing.T) {
+	root := t.TempDir()
+	for _, dir := range []string{"c+echo0", "c+stream+rank2of2", "c", "train/d+shard0"} {
+		if err := os.MkdirAll(filepath.Join(root, dir), 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	store, err := dataset.OpenLocal(root)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = store.Close() })
+	ds := dataset.Open(store, dataset.Options{Logger: slog.New(slog.DiscardHandler), TableDir: dataset.NoTables})
+	r := resolver{ds: ds, auto: new(fidelities)}
+	for _, c := range []struct {
+		path []string
+		at   string
+	}{
+		{[]string{"c+echo0"}, "c+echo0"}, {[]string{"c+echo0+png"}, "c+echo0"}, {[]string{"c+echo0+echo2"}, "c+echo0"},
+		{[]string{"c+stream+rank2of2+png"}, "c+stream+rank2of2"}, {[]string{"train+png", "d+shard0"}, "train/d+shard0"},
+		{[]string{"train", "d+shard0+echo2"}, "train/d+shard0"},
+	} {
+		if got, err := walk(r, DefaultView, c.path...); err != nil || got.kind != folder || got.at.source != c.at {
+			t.Errorf("%v leads to %+v, %v", c.path, got, err)
+		}
+	}
+	var why *errWhy
+	if _, err := walk(r, DefaultView, "c+echo0+pgn"); !errors.As(err, &why) || why.reason != `"pgn" is no view term` {
+		t.Errorf("a wrong word behind a name that looks like a term: %v", err)
+	}
+}
+
 // TestListedNamesResolve holds listing and lookup together: in every view,
 // each listed name leads to the entry that it was listed for, and no name is
 // listed twice.

@@ -148,6 +148,23 @@ func parseFidelity(word string) (int, bool) {
 	return k, err == nil && k <= maxFidelity
 }
 
+// rangeOf says what a word that is no term may have had in mind: the numbers that
+// a term of its kind takes.
+func rangeOf(word string) string {
+	kind := strings.TrimRight(word, "0123456789.-")
+	if text, ok := readingRanges[kind]; ok {
+		return ": " + text
+	}
+	rest, rank := strings.CutPrefix(word, rankWord)
+	if rank && strings.Trim(strings.Replace(rest, "of", "", 1), "0123456789-") == "" {
+		return ": " + readingRanges[rankWord]
+	}
+	if word != "" && kind == "" {
+		return fmt.Sprintf(": fidelities are whole numbers from 1 to %d", maxFidelity)
+	}
+	return ""
+}
+
 // apply returns v as the terms change it, which a folder of the source carries.
 // A form that is written out starts afresh: rgb, chw and 16 of the default view
 // do not carry over to it.

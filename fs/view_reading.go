@@ -103,6 +103,15 @@ func parseCount(text string, least, most uint64) (uint64, bool) {
 	return n, err == nil && n >= least && n <= most
 }
 
+// readingRanges says which numbers the words take.
+var readingRanges = map[string]string{
+	echoWord:   fmt.Sprintf("echoE takes E from %v to %v, with two decimals at most", order.NoEchoes, order.MaxFactor),
+	bufferWord: fmt.Sprintf("bufferN takes N from 1 to %d", order.MaxBuffer),
+	seedWord:   fmt.Sprintf("seedN takes N from 0 to %d, without zeros before it", math.MaxInt64),
+	shardWord:  fmt.Sprintf("shardN takes N from 1 to %d images", order.MaxShard),
+	rankWord:   fmt.Sprintf("rankRofW takes W from 1 to %d, and R from 0 to W-1", order.MaxRanks),
+}
+
 // parseRank reads RofW.
 func parseRank(text string) (rank, ranks int, ok bool) {
 	first, second, _ := strings.Cut(text, "of")
