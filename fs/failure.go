@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"runtime/debug"
 	"sync"
 	"syscall"
@@ -16,13 +17,13 @@ import (
 
 // fail maps an error to what the reader sees, counts it and logs what its
 // owner should know: damage of a file once for as long as the file stays in the
-// memory of the log, why a name with view terms leads nowhere now and then.
+// memory of the log, why a name with view terms leads nowhere once in a while.
 func (m *mount) fail(doing, path string, err error) syscall.Errno {
 	errno := toErrno(err)
 	var why *errWhy
 	switch {
 	case errors.As(err, &why):
-		if m.probes.allow(time.Now()) {
+		if m.explained.allow(explanation{path, why.reason}, time.Now()) {
 			m.log.Info("no such view", "path", path, "why", why.reason)
 		}
 	case errno == syscall.ENOENT, errno == syscall.ESTALE, errno == syscall.EROFS, errno == syscall.ENODATA:
@@ -118,6 +119,37 @@ func (r *rate) allow(now time.Time) bool {
 	}
 	r.count++
 	return r.count <= rateBurst
+}
+
+// explained remembers why names lead nowhere, as far as the log has said so
+// lately: one ls asks for a name several times, and tools probe many names.
+type explained struct {
+	mu   sync.Mutex
+	last map[explanation]time.Time
+}
+
+type explanation struct{ path, reason string }
+
+// At most maxExplained names are explained in a rateWindow, each once.
+const maxExplained = 64
+
+func (e *explained) allow(what explanation, now time.Time) bool {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if at, ok := e.last[what]; ok && now.Sub(at) < rateWindow {
+		return false
+	}
+	if len(e.last) >= maxExplained {
+		maps.DeleteFunc(e.last, func(_ explanation, at time.Time) bool { return now.Sub(at) >= rateWindow })
+	}
+	if len(e.last) >= maxExplained {
+		return false
+	}
+	if e.last == nil {
+		e.last = make(map[explanation]time.Time)
+	}
+	e.last[what] = now
+	return true
 }
 
 // withTail returns a logger that also writes to the tail.

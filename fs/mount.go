@@ -142,7 +142,7 @@ type mount struct {
 	storeNS        atomic.Uint64 // spent reading stored bytes
 	panics         atomic.Uint64 // in requests
 	reported       reports
-	probes         rate // of names that are no views
+	explained      explained
 	refusals       rate // of backing files by the kernel
 	slowLines      rate // about requests that take long
 }

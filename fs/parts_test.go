@@ -187,6 +187,33 @@ func TestReportsAreBounded(t *testing.T) {
 	}
 }
 
+func TestExplained(t *testing.T) {
+	var e explained
+	now := time.Now()
+	told := func(first, count int, now time.Time) (n int) {
+		for range 3 {
+			for i := first; i < first+count; i++ {
+				if e.allow(explanation{fmt.Sprint(i), "no"}, now) {
+					n++
+				}
+			}
+		}
+		return n
+	}
+	if n := told(0, 14, now); n != 14 {
+		t.Errorf("of 14 names that are asked for three times each %d are told of", n)
+	}
+	if !e.allow(explanation{"0", "another"}, now) {
+		t.Error("another reason for the same name is not told")
+	}
+	if n := told(0, 1000, now.Add(rateWindow/2)); n != maxExplained-15 || len(e.last) > maxExplained {
+		t.Errorf("%d more are told of and %d remembered, want %d of %d", n, len(e.last), maxExplained-15, maxExplained)
+	}
+	if n := told(0, 14, now.Add(rateWindow)); n != 14 {
+		t.Errorf("in the next window %d of 14 are told of", n)
+	}
+}
+
 func TestRate(t *testing.T) {
 	var r rate
 	now := time.Now()
