@@ -76,7 +76,41 @@ func (l *labelChecks) allow(view string, s *dataset.Sample) error {
 	if s.Format == dataset.PCR && s.Label != nil {
 		return nil
 	}
-	check := labelCheck{view, folderOf(s.Path)}
+	return l.allowFolder(labelCheck{view, folderOf(s.Path)})
+}
+
+// allowListing returns nil where a folder may be listed in a view that has
+// echoes: so that a loader which lists it first is told at once, and not by the
+// open of some image much later. A folder of class folders may, whatever else is
+// in it: loaders look at the class folders alone. Where labels come with the
+// images, the first image speaks for all.
+func (l *labelChecks) allowListing(p place) error {
+	check := labelCheck{p.view.Echo.Folder, p.source}
+	var first string
+	classes := false
+	err := l.ds.Scan(background, p.source, func(e dataset.DirEntry) bool {
+		switch {
+		case e.Kind == dataset.Dir:
+			classes = true
+		case first == "" && dataset.IsSample(e.Name) && storedHold(formatOf(e.Name), p.view.Form):
+			first = e.Name
+		}
+		return first == "" || check.folder == check.view && !classes
+	})
+	if err != nil || first == "" || check.folder == check.view && classes {
+		return err
+	}
+	if formatOf(first) == dataset.PCR {
+		s, err := l.ds.Sample(background, path.Join(p.source, first))
+		if err != nil || s.Label != nil {
+			return nil // a damaged image is told of by its own open
+		}
+	}
+	return l.allowFolder(check)
+}
+
+// allowFolder is allow for images that have no label with them.
+func (l *labelChecks) allowFolder(check labelCheck) error {
 	v, ok := l.verdict(check)
 	if ok {
 		return v.err

@@ -18,7 +18,9 @@ import (
 
 	"prismfs/cache"
 	"prismfs/dataset"
+	"prismfs/order"
 	"prismfs/raster"
+	"prismfs/tensor"
 )
 
 // echoTree is a mount that nobody has mounted, of two classes whose images have
@@ -427,6 +429,49 @@ func TestEchoConcurrency(t *testing.T) {
 	s := x.stats()
 	if got := s.EchoFresh + s.EchoEchoes; got != 8*6*24 {
 		t.Errorf("%d requests, want %d", got, 8*6*24)
+	}
+}
+
+// TestEchoListings: a folder whose images cannot be served is not listed either;
+// one of class folders is, whatever else is in it.
+func TestEchoListings(t *testing.T) {
+	x := newEchoTree(t, "echo2", manyBytes)
+	at := func(name string) string { return filepath.Join(x.source, name) }
+	for _, name := range []string{"flat/a.l3", "side/cat/a.l3", "side/dog/b.l3", "stray/a.l3", "stray/cat/a.l3", "pairs/images/a.l3", "pairs/masks/a.l3"} {
+		writeSample(t, at(name), rgb8, "")
+	}
+	if err := os.WriteFile(at("side/cat/a.txt"), []byte("x"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Mkdir(at("none"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		view, folder string
+		refused      bool
+	}{
+		{"train", "train", false}, {"train", "train/cat", false}, {"", "", false}, {"none", "none", false},
+		{"flat", "flat", true}, {"", "flat", false}, {"side", "side", false}, {"side", "side/cat", true}, {"side", "side/dog", false},
+		{"stray", "stray", false}, {"stray", "stray/cat", false}, {"", "stray", false},
+		{"pairs", "pairs", false}, {"pairs", "pairs/masks", true},
+	} {
+		v := DefaultView
+		v.Echo = order.EchoView{Folder: c.view, Factor: 200}
+		x.log.Reset()
+		for range 3 {
+			err := x.echo.labels.allowListing(place{source: c.folder, view: v})
+			if got := toErrno(err); (got == syscall.EOPNOTSUPP) != c.refused || !c.refused && err != nil {
+				t.Errorf("%q in a view of %q: %v", c.folder, c.view, err)
+			}
+		}
+		if got := strings.Count(x.log.String(), "\n"); got > 1 || (got == 1) != c.refused {
+			t.Errorf("%q in a view of %q is logged as %q", c.folder, c.view, x.log.String())
+		}
+	}
+	v := DefaultView
+	v.Echo, v.Form.Container = order.EchoView{Folder: "flat", Factor: 200}, tensor.JPG
+	if err := x.echo.labels.allowListing(place{source: "flat", view: v}); err != nil {
+		t.Errorf("a view that shows none of the images: %v", err)
 	}
 }
 

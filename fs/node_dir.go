@@ -153,6 +153,11 @@ func (d *dirNode) OpendirHandle(ctx context.Context, flags uint32) (gofs.FileHan
 	if _, err := d.stat(); err != nil {
 		return nil, 0, d.m.fail("opendir", d.written, err)
 	}
+	if d.at.view.Echo.Factor != 0 {
+		if err := d.m.echo.labels.allowListing(d.at); err != nil {
+			return nil, 0, d.m.fail("opendir", d.written, err)
+		}
+	}
 	l := &listing{entries: d.entries(), fail: func(err error) syscall.Errno { return d.m.fail("readdir", d.written, err) }}
 	// What is told of names that the kernel must not keep would be asked again.
 	l.told = d.m.opt.AttrTimeout > 0 && d.at.view.Auto.Word == "" && d.at.view.Echo.Factor == 0

@@ -296,11 +296,31 @@ def check_echo_refusals(mount):
     unsupported = errno.EOPNOTSUPP
     expect_errno(unsupported, "an echo view of a folder without classes", lambda: read(f"{mount}/flat+echo2/a.npy"))
     expect_errno(unsupported, "an echo view of images with a text beside them", lambda: read(f"{mount}/sides+echo2/c/a.npy"))
+    expect_errno(unsupported, "a list of images without classes", lambda: os.listdir(f"{mount}/flat+echo2"))
+    expect_errno(unsupported, "a list of images with a text beside them", lambda: os.listdir(f"{mount}/sides+echo2/c"))
+    try:  # os.walk, by which torchvision lists, takes a folder that it cannot list for an empty one
+        DatasetFolder(f"{mount}/sides+echo2", loader=np.load, extensions=(".npy",))
+        raise AssertionError("a dataset of a folder that is refused can be made")
+    except FileNotFoundError as error:
+        expect("for the classes c" in str(error), f"a dataset of a folder that is refused: {error}")
+    expect(os.listdir(f"{mount}/sides+echo2") == ["c"], "the class folders of the refused one are not listed")
     expect(np.load(f"{mount}/sides/c/a.npy").shape == (20, 30, 3), "the plain view is wrong")
     expect_errno(errno.ENOENT, "an echo view of stored files", lambda: os.stat(f"{mount}/uniform+echo2+l3"))
     expect_errno(errno.ENOENT, "a seed without echoes", lambda: os.stat(f"{mount}/uniform+seed2"))
     expect_errno(errno.ENOENT, "echoes of one file", lambda: os.stat(f"{mount}/uniform/class-0/00+echo2.npy"))
+    wrong = {
+        "echo0": "from 1 to 100", "echo101": "from 1 to 100", "echo1.234": "two decimals", "echo": "from 1 to 100",
+        "echo2+buffer0": "from 1 to 1000000", "echo2+seed9223372036854775808": "from 0 to", "echo2+seed01": "without zeros",
+        "buffer5": "belong to echoE", "shard5": "belong to stream", "stream+shard0": "from 1 to", "stream+shard1000001": "from 1 to",
+        "stream+rank2of2": "R from 0 to W-1", "stream+rank0": "R from 0 to W-1", "stream+strem": "no view term",
+    }
+    for terms in wrong:
+        expect_errno(errno.ENOENT, terms, lambda: os.stat(f"{mount}/uniform+{terms}"))
+        expect_errno(errno.ENOENT, terms, lambda: os.listdir(f"{mount}/uniform+{terms}"))
     log = read(f"{mount}/.prismfs/log").decode()
+    for terms, why in wrong.items():
+        told = [line for line in log.splitlines() if f"path=uniform+{terms} " in line]
+        expect(len(told) == 1 and why in told[0], f"the log of {terms} is {told}, want one line with {why!r}")
     for why in ("folder above", "b.txt", "l3 shows what is stored", "terms of folders"):
         expect(why in log, f"the log does not say {why!r}:\n{log[-2000:]}")
 
