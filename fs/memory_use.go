@@ -58,7 +58,7 @@ func nextHeapLimit(limit, live int64) int64 { return max(limit, live/2*3) }
 // MemoryUse says what memory is used for, in bytes.
 type MemoryUse struct {
 	Cache       int64 `json:"cache"`        // decoded files, fills that run included
-	Pinned      int64 `json:"pinned"`       // of it, open or mapped
+	Pinned      int64 `json:"pinned"`       // of it, open, mapped or kept for echoes
 	Heap        int64 `json:"heap"`         // Go's: headers, tables, inodes, encoded bytes
 	HeapLimit   int64 `json:"heap_limit"`   // that the collector keeps to
 	MachineFree int64 `json:"machine_free"` // what could be taken without swapping
