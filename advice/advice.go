@@ -155,8 +155,8 @@ func Of(s Seen, m Machine) Advice {
 		return a
 	}
 	a.Verdict = Waiting
-	a.Text = fmt.Sprintf("%s: readers wait %s for an image and take %s for everything else, so that they wait in %.0f %% of their time. Of the %s, %s are reading from the source, %s waiting for a free processor, %s decoding. %.0f %% of the images were in the cache.",
-		name(s), ms(p.wait), ms(p.own), 100*p.share(), ms(p.wait), ms(p.store), ms(p.queue), ms(p.decode), 100*(1-float64(s.Misses)/float64(s.Opens)))
+	a.Text = fmt.Sprintf("%s: readers wait %s for an image and take %s for everything else, so that they wait in %.0f %% of their time. Of the %s, %s are reading from the source, %s waiting for a free processor, %s decoding, %s the rest (opening, the kernel, waiting for what is decoded for others). %.0f %% of the images were in the cache.",
+		name(s), ms(p.wait), ms(p.own), 100*p.share(), ms(p.wait), ms(p.store), ms(p.queue), ms(p.decode), ms(p.rest()), 100*(1-float64(s.Misses)/float64(s.Opens)))
 	for _, rule := range []func(Seen, Machine, times) []Step{fromCache, fromProcessors, fromAhead, fromFidelity, fromCoding, fromEcho} {
 		a.Steps = append(a.Steps, rule(s, m, p)...)
 	}
@@ -178,6 +178,9 @@ func perImage(s Seen) times {
 	mean := func(d time.Duration) float64 { return max(d, 0).Seconds() / float64(s.Opens) }
 	return times{own: mean(s.Own), wait: mean(s.Waited), store: mean(s.Store), queue: mean(s.Queue), decode: mean(s.Decode)}
 }
+
+// rest is what is known of waiting apart from its causes.
+func (p times) rest() float64 { return max(0, p.wait-p.store-p.queue-p.decode) }
 
 // share is the part of its time in which a reader waits.
 func (p times) share() float64 {
@@ -336,16 +339,16 @@ func fromCache(s Seen, m Machine, p times) []Step {
 	budget := float64(m.CacheBudget)
 	if all <= budget {
 		return []Step{{Kind: Patience, Text: fmt.Sprintf(
-			"Cache: about %d different images have been read, %s decoded, and the cache has room for them (%s). If that is all, the next epoch will not wait; prismfs warmup decodes them beforehand.",
+			"Cache: about %d different images (an estimate) have been read, %s decoded, and the cache has room for them (%s). If that is all, the next epoch will not wait; prismfs warmup decodes them beforehand.",
 			s.Files, bytes(int64(all)), bytes(m.CacheBudget))}}
 	}
-	have := fmt.Sprintf("about %d different images have been read, %s decoded, and the cache has room for %s", s.Files, bytes(int64(all)), bytes(m.CacheBudget))
+	have := fmt.Sprintf("about %d different images (an estimate) have been read, %s decoded, and the cache has room for %s", s.Files, bytes(int64(all)), bytes(m.CacheBudget))
 	var steps []Step
 	lru, pin := lruHits(budget/all), pinHits(budget, all)
 	if !m.Pin && pin-lru >= policyGain {
 		steps = append(steps, Step{Kind: Policy, Value: pin, Gain: p.gain(p.wait * (1 - pin) / (1 - lru)), Text: fmt.Sprintf(
-			"Policy: %s. With another order in each epoch an LRU finds about %.0f %% of the images there; mount --cache-policy pin keeps what came first and finds %.0f %%.",
-			have, 100*lru, 100*pin)})
+			"Policy: %s. %.0f %% of the images were found there lately. If each epoch reads all of them in another order, which is a guess, an LRU finds about %.0f %% in the long run; mount --cache-policy pin keeps what came first and finds %.0f %%.",
+			have, 100*(1-float64(s.Misses)/float64(s.Opens)), 100*lru, 100*pin)})
 	}
 	need := all * 1.05
 	if need <= spareMemory*float64(m.Memory) {
