@@ -88,8 +88,8 @@ func printWarmth(out io.Writer, all []*fs.Warmth) error {
 		if more := w.Failed - int64(len(w.Failures)); more > 0 {
 			p.line("and %d more that failed", more)
 		}
-		p.line("%d files opened, %d of them made from images, %s; %d failed; %d images decoded, in %.1f s",
-			w.Files, w.Samples, size(w.Bytes), w.Failed, w.Decoded, w.Seconds)
+		p.line("%d files opened, %d of them made from images, %s; %d failed, in %.1f s; the mount decoded %d images meanwhile, for anybody",
+			w.Files, w.Samples, size(w.Bytes), w.Failed, w.Seconds, w.Decoded)
 		p.line("%s", heldText(w))
 	}
 	return p.err
