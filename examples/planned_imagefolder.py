@@ -44,7 +44,10 @@ class PlannedSampler(Sampler):
         yield from order[begin:]
 
     def hand_over(self, order):
-        """Tells the mount; a job goes on without a plan, only slower."""
+        """Tells the mount; a job goes on without a plan, only slower.
+
+        Where many ranks do it at the same time the command waits for its turn.
+        """
         plan = "".join(self.paths[i] + "\n" for i in order)
         command = [self.prismfs, "plan", self.mount, "-", "--name", self.name, "--start", str(self.start)]
         try:

@@ -20,11 +20,11 @@ type Advised struct {
 	Views   []advice.Advice `json:"views"` // the ones read most first
 }
 
-// Advise asks the mount at a path what would free its readers. It is for other
+// Advise asks the mount at a mount point what would free its readers. It is for other
 // processes than the one that serves the mount.
-func Advise(ctx context.Context, path string) (Advised, error) {
+func Advise(ctx context.Context, mountpoint string) (Advised, error) {
 	var out Advised
-	mountpoint, _, err := splitMountPath(path)
+	mountpoint, err := mountPointOf(mountpoint)
 	if err != nil {
 		return out, err
 	}

@@ -13,6 +13,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 )
 
 // ErrNoMount says that a path lies in no mount of prismfs.
@@ -26,6 +27,7 @@ var ErrNoSocket = errors.New("the mount has no control socket")
 type RefusedError struct {
 	Status int    // of HTTP
 	Text   string // why
+	Again  bool   // whether the mount asks to be asked again a little later
 }
 
 func (e *RefusedError) Error() string { return e.Text }
@@ -84,7 +86,7 @@ type controlRequest struct {
 	method, target string
 	body           io.Reader
 	size           int64 // of body
-	patient        bool  // it may take longer than others
+	patient        bool  // it may take longer than others, and is sent when the mount has agreed to take it
 }
 
 func askWith(ctx context.Context, mountpoint string, r controlRequest, into any) error {
@@ -93,9 +95,6 @@ func askWith(ctx context.Context, mountpoint string, r controlRequest, into any)
 		return err
 	}
 	defer c.CloseIdleConnections()
-	if r.patient {
-		c.Timeout = 0
-	}
 	return call(ctx, c, r, into)
 }
 
@@ -121,6 +120,9 @@ func splitMountPath(path string) (mountpoint, rest string, err error) {
 		if m, ok := innermostMount(list, p); ok {
 			return m, strings.TrimPrefix(strings.TrimPrefix(p, m), "/"), nil
 		}
+	}
+	if _, err := os.Lstat(abs); errors.Is(err, os.ErrNotExist) {
+		return "", "", fmt.Errorf("%s does not exist; %w", abs, ErrNoMount)
 	}
 	return "", "", fmt.Errorf("%s: %w", abs, ErrNoMount)
 }
@@ -161,8 +163,11 @@ func socketClient(socket string) *http.Client {
 	dial := func(ctx context.Context, _, _ string) (net.Conn, error) {
 		return new(net.Dialer).DialContext(ctx, "unix", socket)
 	}
-	return &http.Client{Timeout: controlTimeout, Transport: &http.Transport{DialContext: dial}}
+	return &http.Client{Timeout: controlTimeout, Transport: &http.Transport{DialContext: dial, ExpectContinueTimeout: controlTimeout}}
 }
+
+// errNotOwner says that the control socket is for others.
+var errNotOwner = errors.New("only root and the user who mounted may do this")
 
 // call sends a request and reads the answer.
 func call(ctx context.Context, c *http.Client, r controlRequest, into any) error {
@@ -173,7 +178,16 @@ func call(ctx context.Context, c *http.Client, r controlRequest, into any) error
 	if hr.ContentLength = r.size; r.size == 0 {
 		hr.Body = http.NoBody
 	}
+	if r.patient {
+		c.Timeout = 0
+		if r.size > 0 {
+			hr.Header.Set("Expect", "100-continue") // or an early answer could be lost
+		}
+	}
 	response, err := c.Do(hr)
+	if errors.Is(err, syscall.EACCES) {
+		return fmt.Errorf("%w: %w", errNotOwner, syscall.EACCES)
+	}
 	if err != nil {
 		var where *url.Error
 		if errors.As(err, &where) { // its address means nothing
@@ -193,7 +207,7 @@ func call(ctx context.Context, c *http.Client, r controlRequest, into any) error
 		if json.Unmarshal(text, &refused) != nil || refused.Error == "" {
 			refused.Error = response.Status
 		}
-		return &RefusedError{Status: response.StatusCode, Text: refused.Error}
+		return &RefusedError{Status: response.StatusCode, Text: refused.Error, Again: response.Header.Get("Retry-After") != ""}
 	}
 	if err := json.Unmarshal(text, into); err != nil {
 		return fmt.Errorf("reading the answer of the mount: %w", err)

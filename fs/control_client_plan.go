@@ -5,21 +5,32 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math/rand/v2"
 	"net/http"
 	"net/url"
 	"os"
 	"path/filepath"
 	"strconv"
+	"time"
 
 	"prismfs/order"
 )
 
 // ErrNotMountPoint says that a path lies in a mount and is not its mount point.
-var ErrNotMountPoint = errors.New("plans are of whole mounts; name the mount point")
+var ErrNotMountPoint = errors.New("this is about whole mounts; name the mount point")
+
+// A mount takes a few plans at a time; whoever comes then tries again, after
+// sendPause and longer and longer pauses, for sendPatience in all.
+const (
+	sendPause    = 100 * time.Millisecond
+	maxSendPause = 3 * time.Second
+	sendPatience = 2 * time.Minute
+)
 
 // PutPlan hands a plan over to the mount at a mount point: paths, one a line, in
 // the order in which they will be read from line start on. It takes the place of
-// the plan of the same name.
+// the plan of the same name. Where the mount takes others just now it waits, for two
+// minutes at most.
 func PutPlan(ctx context.Context, mountpoint, name string, start int64, paths io.Reader) (PlanProgress, error) {
 	at, err := mountPointOf(mountpoint)
 	if err != nil {
@@ -29,43 +40,70 @@ func PutPlan(ctx context.Context, mountpoint, name string, start int64, paths io
 	if err != nil {
 		return PlanProgress{}, err
 	}
-	body, size, err := sized(paths)
+	body, begin, size, err := sized(paths)
 	if err != nil {
 		return PlanProgress{}, fmt.Errorf("reading the plan: %w", err)
 	}
-	defer body.Close()
+	if body != paths {
+		defer body.Close()
+	}
 	query := url.Values{"name": {name}, "start": {strconv.FormatInt(start, 10)}, "prefix": {prefix}}
 	var out struct {
 		Plan PlanProgress `json:"plan"`
 	}
-	err = askWith(ctx, at, controlRequest{method: http.MethodPut, target: "/plan?" + query.Encode(), body: body, size: size, patient: true}, &out)
+	c, err := dialControl(at)
+	if err == nil {
+		defer c.CloseIdleConnections()
+		err = sendPatiently(ctx, func() error {
+			request := controlRequest{
+				method: http.MethodPut, target: "/plan?" + query.Encode(), body: io.NewSectionReader(body, begin, size), size: size, patient: true,
+			}
+			return call(ctx, c, request, &out)
+		})
+	}
 	if err != nil {
 		return PlanProgress{}, fmt.Errorf("handing a plan over to %s: %w", at, err)
 	}
 	return out.Plan, nil
 }
 
-// sized returns what a reader has and how many bytes that is. What is no file is
-// kept in one first: the mount does not wait for whoever is slow to make a plan.
-func sized(r io.Reader) (io.ReadCloser, int64, error) {
+// sendPatiently repeats a request for as long as the mount asks for that. The
+// pauses are random, since those who were refused together come again.
+func sendPatiently(ctx context.Context, send func() error) error {
+	until := time.Now().Add(sendPatience)
+	for pause := sendPause; ; pause = min(2*pause, maxSendPause) {
+		err := send()
+		var refused *RefusedError
+		if !errors.As(err, &refused) || !refused.Again || time.Now().Add(pause).After(until) {
+			return err
+		}
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-time.After(pause/2 + rand.N(pause/2)):
+		}
+	}
+}
+
+// sized returns what a reader has, as a file, where it begins there and how many
+// bytes that is. What is no file is kept in one first: the mount does not wait for
+// whoever is slow to make a plan, and may want it twice.
+func sized(r io.Reader) (f *os.File, begin, size int64, err error) {
 	if f, ok := r.(*os.File); ok {
 		if info, err := f.Stat(); err == nil && info.Mode().IsRegular() {
 			at, err := f.Seek(0, io.SeekCurrent)
-			return io.NopCloser(f), max(0, info.Size()-at), err
+			return f, at, max(0, info.Size()-at), err
 		}
 	}
 	kept, err := order.UnnamedFile("")
 	if err != nil {
-		return nil, 0, err
+		return nil, 0, 0, err
 	}
-	size, err := io.Copy(kept, io.LimitReader(r, order.MaxPlanBytes+1)) // the mount refuses one more
-	if err == nil {
-		_, err = kept.Seek(0, io.SeekStart)
-	}
+	size, err = io.Copy(kept, io.LimitReader(r, order.MaxPlanBytes+1)) // the mount refuses one more
 	if err != nil {
-		return nil, 0, errors.Join(err, kept.Close())
+		return nil, 0, 0, errors.Join(err, kept.Close())
 	}
-	return kept, size, nil
+	return kept, 0, size, nil
 }
 
 // Plans asks the mount at a mount point for its plans, sorted by name.

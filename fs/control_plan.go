@@ -7,7 +7,9 @@ import (
 	"io"
 	"net/http"
 	"os"
+	"path"
 	"strconv"
+	"sync"
 	"time"
 
 	"prismfs/order"
@@ -25,8 +27,10 @@ import (
 const (
 	// DefaultPlan is the name of a plan that is given none.
 	DefaultPlan = "default"
-	// maxPlanUploads is how many plans are taken at the same time.
-	maxPlanUploads = 4
+	// maxPlanUploads is how many plans are taken at the same time, and
+	// maxUploadedBytes of how many bytes together: they are in files for so long.
+	maxPlanUploads   = 16
+	maxUploadedBytes = 4 * order.MaxPlanBytes
 	// planPause is the longest time that a sender may leave between two pieces of
 	// a plan, and planUpload the longest for all.
 	planPause  = 10 * time.Second
@@ -40,22 +44,23 @@ const (
 type PlanProgress struct {
 	Name        string `json:"name"`
 	Lines       int64  `json:"lines"`
-	Start       int64  `json:"start"`  // the first line that was to be read
-	Place       int64  `json:"place"`  // the line after the foremost one that was opened
-	Read        int64  `json:"read"`   // lines that were opened
-	Absent      int64  `json:"absent"` // lines that lead to no file, of those that were looked up
-	Made        uint64 `json:"made"`   // images decoded ahead
-	Useful      uint64 `json:"useful"` // of them, opened since
-	Wasted      uint64 `json:"wasted"` // of them, left by the readers
-	Failed      uint64 `json:"failed"` // lines that could not be made, absent ones among them
-	IdleSeconds int64  `json:"idle_s"` // since a reader was seen
+	Start       int64  `json:"start"`   // the first line that was to be read
+	Place       int64  `json:"place"`   // the line after the foremost one that was opened
+	Read        int64  `json:"read"`    // lines that were opened
+	Absent      int64  `json:"absent"`  // lines that lead to no file, of those that were looked up
+	Skipped     int64  `json:"skipped"` // lines that lead to folders and files that are not decoded, of those too
+	Made        uint64 `json:"made"`    // images decoded ahead
+	Useful      uint64 `json:"useful"`  // of them, opened since
+	Wasted      uint64 `json:"wasted"`  // of them, left by the readers
+	Failed      uint64 `json:"failed"`  // lines that could not be made, absent ones among them
+	IdleSeconds int64  `json:"idle_s"`  // since a reader was seen
 }
 
 // progress returns how far a plan is.
 func (p *plan) progress() PlanProgress {
 	s := p.Stats()
 	return PlanProgress{
-		Name: p.name, Lines: s.Lines, Start: s.Start, Place: s.Place, Read: s.Read, Absent: s.Absent,
+		Name: p.name, Lines: s.Lines, Start: s.Start, Place: s.Place, Read: s.Read, Absent: s.Absent, Skipped: s.Skipped,
 		Made: s.Ahead.Made, Useful: s.Ahead.Useful, Wasted: s.Ahead.Wasted, Failed: s.Ahead.Failed,
 		IdleSeconds: int64(s.Idle.Seconds()),
 	}
@@ -86,11 +91,17 @@ func (m *mount) deletePlan(w http.ResponseWriter, r *http.Request) {
 // putPlan takes a plan. Whatever is wrong with it, or with who sends it, leaves
 // the plan of that name as it is.
 func (m *mount) putPlan(w http.ResponseWriter, r *http.Request) {
-	if !m.plans.uploads.enter() {
-		refuse(w, fmt.Errorf("%w: %d plans are being sent already", errBusy, maxPlanUploads))
+	size := r.ContentLength
+	if size < 0 || size > order.MaxPlanBytes { // not known, or about to be refused
+		size = order.MaxPlanBytes
+	}
+	if !m.plans.uploads.enter(size) {
+		w.Header().Set("Retry-After", "1")
+		w.Header().Set("Connection", "close") // it need not be sent
+		refuse(w, fmt.Errorf("%w: as many plans are being sent already as are taken at a time", errBusy))
 		return
 	}
-	defer m.plans.uploads.leave()
+	defer m.plans.uploads.leave(size)
 	p, err := m.takePlan(w, r)
 	if err != nil {
 		m.log.Warn("a plan was refused", "error", err)
@@ -119,11 +130,19 @@ func (m *mount) takePlan(w http.ResponseWriter, r *http.Request) (*plan, error) 
 		}
 	}
 	prefixes := []string{m.opt.Mountpoint}
-	if prefix := r.URL.Query().Get("prefix"); prefix != "" {
+	if prefix := r.URL.Query().Get("prefix"); prefix != "" && path.Clean(prefix) != path.Clean(m.opt.Mountpoint) {
 		prefixes = append(prefixes, prefix)
 	}
 	body := &patientBody{r: r, control: http.NewResponseController(w), pause: m.plans.pause, until: time.Now().Add(planUpload)}
-	lines, err := order.ReadPlan(body, order.PlanText{Prefixes: prefixes, Hash: inodeNumber})
+	var alone bool
+	lines, err := order.ReadPlan(body, order.PlanText{Prefixes: prefixes, Hash: inodeNumber, Come: func() error {
+		m.plans.settling.Lock()
+		alone = true
+		return body.control.SetWriteDeadline(time.Now().Add(controlTimeout)) // the answer is not late, it was not its turn
+	}})
+	if alone {
+		defer m.plans.settling.Unlock()
+	}
 	switch {
 	case body.broken != nil:
 		return nil, badRequest{err}
@@ -164,12 +183,18 @@ func (m *mount) probePlan(lines *order.PlanLines) error {
 		if _, err = source.resolve(name); err == nil {
 			return nil
 		}
+		if errors.Is(err, errInStream) {
+			return badRequest{fmt.Errorf("%q: %w", name, err)}
+		}
 		if failed == nil {
 			failed = fmt.Errorf("%q, and others that were looked up, lead to no file of the mount (paths begin below the mount point): %w", name, err)
 		}
 	}
 	return badRequest{failed}
 }
+
+// errInStream says that a path lies in a stream.
+var errInStream = errors.New("streams need no plan: who reads a shard is followed as it is")
 
 // planName returns the name of the plan that a request is about.
 func planName(r *http.Request) (string, error) {
@@ -218,16 +243,35 @@ var (
 	errBusy   = errors.New("try again later")
 )
 
-// tickets bound how many do something at the same time.
-type tickets chan struct{}
-
-func (t tickets) enter() bool {
-	select {
-	case t <- struct{}{}:
-		return true
-	default:
-		return false
-	}
+// uploads are the plans that are being sent; their number and size are bounded.
+type uploads struct {
+	mu    sync.Mutex
+	count int
+	bytes int64
 }
 
-func (t tickets) leave() { <-t }
+// enter begins one of so many bytes, unless there are too many.
+func (u *uploads) enter(bytes int64) bool {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	if u.count >= maxPlanUploads || u.bytes+bytes > maxUploadedBytes {
+		return false
+	}
+	u.count++
+	u.bytes += bytes
+	return true
+}
+
+func (u *uploads) leave(bytes int64) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	u.count--
+	u.bytes -= bytes
+}
+
+// running is how many there are.
+func (u *uploads) running() int {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	return u.count
+}

@@ -28,8 +28,13 @@ type planSource struct {
 // of which an echo would be served, is left alone.
 func (s *planSource) make(name string) (int64, bool, error) {
 	t, err := s.resolve(name)
-	if err != nil || !planned(t) || !s.m.nextFresh(t.view, t.sample) {
+	switch {
+	case err != nil:
 		return 0, false, err
+	case !planned(t):
+		return 0, false, order.ErrNothingToMake
+	case !s.m.nextFresh(t.view, t.sample):
+		return 0, false, nil
 	}
 	c := t.sample
 	made, err := s.m.cache.Prefetch(c.key(), c.size, func(dst []byte) error {
@@ -73,6 +78,8 @@ func (s *planSource) folder(name string) (place, error) {
 		return place{}, err
 	case t.kind != folder:
 		return place{}, syscall.ENOTDIR
+	case t.at.view.Stream != (order.StreamView{}):
+		return place{}, errInStream
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -42,8 +42,12 @@ const (
 type plans struct {
 	m       *mount
 	running sync.WaitGroup // plans that end
-	uploads tickets        // for those that are being sent
+	uploads uploads        // those that are being sent
 	pause   time.Duration  // that a sender may make
+
+	// settling is held for a plan that has come, until it is among the others or
+	// was refused: memory has the lines of one such at a time.
+	settling sync.Mutex
 
 	// sharers is how many plans share what all may make. It is asked for by
 	// plans, which hold locks of theirs, and therefore under no lock.
@@ -66,7 +70,7 @@ type plan struct {
 }
 
 func newPlans(m *mount) *plans {
-	return &plans{m: m, uploads: make(tickets, maxPlanUploads), pause: planPause, byName: make(map[string]*plan), ending: make(map[*plan]bool)}
+	return &plans{m: m, pause: planPause, byName: make(map[string]*plan), ending: make(map[*plan]bool)}
 }
 
 // opened says that a file was opened, by its inode number, and reports whether

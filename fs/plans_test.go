@@ -2,11 +2,14 @@ package fs
 
 import (
 	"bytes"
+	"context"
+	"errors"
 	"fmt"
 	"net"
 	"os"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -132,7 +135,7 @@ func TestPlanIsFollowed(t *testing.T) {
 	if s.PlanUseful != 40 || s.PlanWasted != 0 || s.PlanFailed != 0 || s.Plans != 1 || s.Decoded != 40 {
 		t.Errorf("%+v", s)
 	}
-	if _, text := request(t, m, "GET", "/plan", ""); !strings.Contains(text, `"read": 40`) {
+	if _, text := request(t, m, "GET", "/plan", ""); !strings.Contains(text, `"read": 40`) || !strings.Contains(text, `"skipped": 4`) {
 		t.Error(text)
 	}
 	m.plans.remove(DefaultPlan)
@@ -183,14 +186,14 @@ func TestPlansThatDoNotComeWhole(t *testing.T) {
 	for range maxPlanUploads {
 		slow = append(slow, send(begin+"100\r\n\r\ntrain/cat/000.npy\n"))
 	}
-	waitFor(t, "so many senders", func() bool { return len(m.plans.uploads) == maxPlanUploads })
+	waitFor(t, "so many senders", func() bool { return m.plans.uploads.running() == maxPlanUploads })
 	if status, text := request(t, m, "PUT", "/plan", "train/cat/000.npy\n"); status != 503 || !strings.Contains(text, "again") {
 		t.Errorf("one sender too many: %d %s", status, text)
 	}
 	for _, conn := range slow {
 		conn.Close()
 	}
-	waitFor(t, "the end of the senders", func() bool { return len(m.plans.uploads) == 0 })
+	waitFor(t, "the end of the senders", func() bool { return m.plans.uploads.running() == 0 })
 	all := m.plans.all()
 	if len(all) != 1 || all[0].lines != 2 || all[0].Stats().Start != 1 {
 		t.Errorf("%d plans, the first %+v", len(all), all[0].Stats())
@@ -225,5 +228,62 @@ func TestTooManyPlans(t *testing.T) {
 	}
 	if n := len(m.plans.all()); n != maxPlans {
 		t.Errorf("%d plans", n)
+	}
+}
+
+// TestManySendersAtOnce: who finds the mount busy with others gets his turn, and
+// who gives up does not wait for it.
+func TestManySendersAtOnce(t *testing.T) {
+	const senders = 20
+	m := plannedMount(t, 1, new(bytes.Buffer))
+	for range maxPlanUploads {
+		if !m.plans.uploads.enter(1) {
+			t.Fatal("the mount is busy with nothing")
+		}
+	}
+	text := strings.Repeat("train/cat/000.npy\n", 20_000)
+	var refused atomic.Int64
+	send := func(ctx context.Context, name string) error {
+		c := socketClient(m.socket.path)
+		defer c.CloseIdleConnections()
+		return sendPatiently(ctx, func() error {
+			var out struct{}
+			err := call(ctx, c, controlRequest{
+				method: "PUT", target: "/plan?name=" + name, body: strings.NewReader(text), size: int64(len(text)), patient: true,
+			}, &out)
+			if err != nil {
+				refused.Add(1)
+			}
+			return err
+		})
+	}
+	gone, leave := context.WithCancel(t.Context())
+	impatient := make(chan error, 1)
+	go func() { impatient <- send(gone, "impatient") }()
+	answers := make(chan error, senders)
+	for i := range senders {
+		go func() { answers <- send(t.Context(), fmt.Sprint("rank", i)) }()
+	}
+	waitFor(t, "all being refused once", func() bool { return refused.Load() > senders })
+	leave()
+	if err := <-impatient; !errors.Is(err, context.Canceled) {
+		t.Errorf("who has gone: %v", err)
+	}
+	for range maxPlanUploads {
+		m.plans.uploads.leave(1)
+	}
+	for range senders {
+		if err := <-answers; err != nil {
+			t.Error(err)
+		}
+	}
+	if n := len(m.plans.all()); n != senders {
+		t.Errorf("%d plans of %d", n, senders)
+	}
+	for range 4 { // large ones fill it before their number does
+		m.plans.uploads.enter(order.MaxPlanBytes)
+	}
+	if m.plans.uploads.enter(1) {
+		t.Error("more is taken than there is room for")
 	}
 }

@@ -12,13 +12,16 @@ import (
 // other, show that a reader has jumped.
 const jumpAfter = 4
 
+// ErrNothingToMake says of a path that nothing needs to be made before it is opened.
+var ErrNothingToMake = errors.New("there is nothing to make")
+
 // PlanOptions are the settings of a Plan.
 type PlanOptions struct {
 	Start int64 // the line that the reader begins with
 
 	// Make makes the file of a path, unless it is there or being made: then it
 	// reports false. It returns the memory that the file takes. What lies at no
-	// path is fs.ErrNotExist.
+	// path is fs.ErrNotExist, and where there is nothing to make, ErrNothingToMake.
 	Make func(path string) (bytes int64, made bool, err error)
 
 	Flight func() int   // as LookaheadOptions has them
@@ -41,6 +44,7 @@ type Plan struct {
 	other  otherPlace
 	read   int64 // lines that were opened
 	absent int64 // lines that lead to no file
+	nought int64 // lines at which there is nothing to make
 	seen   time.Time
 }
 
@@ -58,6 +62,7 @@ type PlanStats struct {
 	Place        int64 // the line after the foremost one that was opened
 	Read         int64 // lines that were opened
 	Absent       int64 // lines that lead to no file
+	Skipped      int64 // lines at which there is nothing to make
 	Idle         time.Duration
 	Ahead        LookaheadStats // Absent is among Failed
 }
@@ -79,10 +84,16 @@ func (p *Plan) make(i int64, making func(string) (int64, bool, error)) (int64, b
 		return 0, false, err
 	}
 	bytes, made, err := making(name)
-	if errors.Is(err, iofs.ErrNotExist) {
+	switch {
+	case errors.Is(err, iofs.ErrNotExist):
 		p.mu.Lock()
 		p.absent++
 		p.mu.Unlock()
+	case errors.Is(err, ErrNothingToMake):
+		p.mu.Lock()
+		p.nought++
+		p.mu.Unlock()
+		return 0, false, nil
 	}
 	return bytes, made, err
 }
@@ -166,7 +177,7 @@ func (p *Plan) Stats() PlanStats {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return PlanStats{
-		Lines: p.lines.Len(), Start: p.start, Place: place, Read: p.read, Absent: p.absent,
+		Lines: p.lines.Len(), Start: p.start, Place: place, Read: p.read, Absent: p.absent, Skipped: p.nought,
 		Idle: time.Since(p.seen), Ahead: ahead,
 	}
 }

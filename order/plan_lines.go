@@ -45,6 +45,10 @@ type PlanText struct {
 	MaxLines int64                    // at most MaxPlanLines; 0: that
 	MaxBytes int64                    // at most MaxPlanBytes; 0: that
 	Dir      string                   // where the paths are kept; "": the folder of temporary files
+
+	// Come is called when the text has come to its end, before memory is taken for
+	// its lines; it may wait. It may be nil.
+	Come func() error
 }
 
 // PlanLines are the paths of a plan in their order. The paths are in an unnamed
@@ -57,8 +61,8 @@ type PlanLines struct {
 	offsets []int64  // of the first of each planStride lines
 }
 
-// ReadPlan reads a text of paths, one a line, to its end. Empty lines do not
-// count. Close frees what the lines have.
+// ReadPlan reads a text of paths, one a line, to its end. Lines end in LF or CR LF;
+// empty ones do not count. Close frees what the lines have.
 func ReadPlan(r io.Reader, text PlanText) (*PlanLines, error) {
 	file, err := UnnamedFile(text.Dir)
 	if err != nil {
@@ -66,6 +70,9 @@ func ReadPlan(r io.Reader, text PlanText) (*PlanLines, error) {
 	}
 	p := &PlanLines{file: file}
 	n, err := p.spool(r, text)
+	if err == nil && text.Come != nil {
+		err = text.Come()
+	}
 	if err == nil {
 		err = p.buildIndex(n, text.Hash)
 	}
@@ -113,7 +120,7 @@ func (p *PlanLines) spool(r io.Reader, text PlanText) (int64, error) {
 			return 0, fmt.Errorf("reading a plan: %w", err)
 		}
 		last := errors.Is(err, io.EOF)
-		line = bytes.TrimSuffix(line, []byte("\n"))
+		line = bytes.TrimSuffix(bytes.TrimSuffix(line, []byte("\n")), []byte("\r"))
 		if len(line) > 0 {
 			name, err := cleanPath(line, text.Prefixes)
 			if err != nil {

@@ -38,7 +38,7 @@ func TestReadPlan(t *testing.T) {
 	text := "a/b.npy\n\n/mnt/c d.npy\n/data/link//e/../f\n./g\ng\r\n\xff\n" + long + "\n/mnt//h+png/i"
 	p := readPlan(t, text, how)
 	defer p.Close()
-	want := []string{"a/b.npy", "c d.npy", "f", "g", "g\r", "\xff", long, "h+png/i"}
+	want := []string{"a/b.npy", "c d.npy", "f", "g", "g", "\xff", long, "h+png/i"}
 	if p.Len() != int64(len(want)) {
 		t.Fatalf("%d lines", p.Len())
 	}

@@ -19,7 +19,7 @@ func TestAdvise(t *testing.T) {
 		t.Errorf("status %d: %s", status, out)
 	}
 	cat(t, mnt+"/cat+png/0.png")
-	if status, out := output(t, prismfs("advise", mnt+"/cat")); status != statusOK || !strings.Contains(out, "cat+png: 1 opens of images lately") {
+	if status, out := output(t, prismfs("advise", mnt)); status != statusOK || !strings.Contains(out, "cat+png: 1 opens of images lately") {
 		t.Errorf("status %d: %s", status, out)
 	}
 	status, out := output(t, prismfs("advise", "--json", mnt))
@@ -29,6 +29,9 @@ func TestAdvise(t *testing.T) {
 	}
 	if len(got.Views) != 1 || got.Views[0].Verdict != advice.TooFew || got.Views[0].Seen.Misses != 1 || got.Machine.CacheBudget == 0 || got.Machine.Jobs == 0 {
 		t.Errorf("%+v", got)
+	}
+	if status, out := output(t, prismfs("advise", mnt+"/cat")); status != statusUsage || !strings.Contains(out, "name the mount point, "+mnt) {
+		t.Errorf("a folder of the mount: %d: %s", status, out)
 	}
 	if status, out := output(t, prismfs("advise", packed)); status != statusNotMounted {
 		t.Errorf("of what is no mount: status %d: %s", status, out)

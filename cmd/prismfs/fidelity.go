@@ -102,6 +102,8 @@ func statusOfControl(err error) exitStatus {
 	switch {
 	case errors.Is(err, fs.ErrNoMount):
 		return statusNotMounted
+	case errors.Is(err, fs.ErrNotMountPoint):
+		return statusUsage
 	case errors.Is(err, syscall.EACCES), errors.Is(err, syscall.EPERM):
 		return statusNotPermitted
 	case errors.Is(err, context.Canceled):

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -22,9 +21,10 @@ func newPlanCommand() *cobra.Command {
 		Long: `Hand over the order in which files of a mount will be read, so that they are decoded
 before that, in large batches. FILE, or standard input where it is -, has their paths,
 one a line, as the job will open them: relative to the mount point, or with it in front;
-view terms belong to them. Files that the job opens beside the plan, or leaves out, do
+view terms belong to them. Lines end in LF or CR LF. Files that the job opens beside the plan, or leaves out, do
 not matter. A plan takes the place of the one of the same name; jobs that read at the
-same time, such as the ranks of one, have plans of their own by --name.
+same time, such as the ranks of one, have plans of their own by --name. Where a mount
+is taking many plans, the command waits for its turn, for two minutes at most.
 
 Without FILE the plans of the mount are listed, with their progress.`,
 		Args: cobra.RangeArgs(1, 2),
@@ -35,7 +35,7 @@ Without FILE the plans of the mount are listed, with their progress.`,
 				return usageError("--remove takes a mount point and --name alone")
 			case remove:
 				err := fs.RemovePlan(cmd.Context(), args[0], name)
-				return withStatus(statusOfPlan(err), err)
+				return withStatus(statusOfControl(err), err)
 			case len(args) == 1 && (flags.Changed("start") || flags.Changed("name")):
 				return usageError("--name and --start are for a plan that is handed over; name its FILE, or -")
 			case len(args) == 1:
@@ -64,11 +64,14 @@ func putPlan(cmd *cobra.Command, mountpoint, file, name string, start int64) err
 			return withStatus(statusBadInput, err)
 		}
 		defer f.Close()
+		if info, err := f.Stat(); err == nil && info.IsDir() {
+			return withStatus(statusBadInput, fmt.Errorf("%s is a folder; FILE has the paths that will be read, one a line", file))
+		}
 		in = f
 	}
 	p, err := fs.PutPlan(cmd.Context(), mountpoint, name, start, in)
 	if err != nil {
-		return withStatus(statusOfPlan(err), err)
+		return withStatus(statusOfControl(err), err)
 	}
 	_, err = fmt.Fprintf(cmd.OutOrStdout(), "plan %s has %d lines\n", p.Name, p.Lines)
 	return err
@@ -77,7 +80,7 @@ func putPlan(cmd *cobra.Command, mountpoint, file, name string, start int64) err
 func listPlans(cmd *cobra.Command, mountpoint string, asJSON bool) error {
 	all, err := fs.Plans(cmd.Context(), mountpoint)
 	if err != nil {
-		return withStatus(statusOfPlan(err), err)
+		return withStatus(statusOfControl(err), err)
 	}
 	if asJSON {
 		return printJSON(cmd.OutOrStdout(), all)
@@ -91,18 +94,10 @@ func printPlans(out io.Writer, all []fs.PlanProgress) error {
 		return nil
 	}
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(w, "NAME\tLINES\tPLACE\tREAD\tMADE\tUSEFUL\tWASTED\tFAILED\tABSENT\tIDLE")
+	fmt.Fprintln(w, "NAME\tLINES\tPLACE\tREAD\tMADE\tUSEFUL\tWASTED\tFAILED\tABSENT\tSKIPPED\tIDLE")
 	for _, p := range all {
-		fmt.Fprintf(w, "%s\t%d\t%d\t%d\t%d\t%d\t%d\t%d\t%d\t%ds\n",
-			p.Name, p.Lines, p.Place, p.Read, p.Made, p.Useful, p.Wasted, p.Failed, p.Absent, p.IdleSeconds)
+		fmt.Fprintf(w, "%s\t%d\t%d\t%d\t%d\t%d\t%d\t%d\t%d\t%d\t%ds\n",
+			p.Name, p.Lines, p.Place, p.Read, p.Made, p.Useful, p.Wasted, p.Failed, p.Absent, p.Skipped, p.IdleSeconds)
 	}
 	return w.Flush()
-}
-
-// statusOfPlan is statusOfControl for plans.
-func statusOfPlan(err error) exitStatus {
-	if errors.Is(err, fs.ErrNotMountPoint) {
-		return statusUsage
-	}
-	return statusOfControl(err)
 }

@@ -35,6 +35,8 @@ func TestPlan(t *testing.T) {
 	linked := file("linked", strings.ReplaceAll(strings.Join(images, "\n"), mnt, link))
 	elsewhere := file("elsewhere", "/data/cat/001.npy\n")
 	wrong := file("wrong", "dog/none.npy\nbird/none.npy\n")
+	fromWindows := file("crlf", "cat/"+filepath.Base(images[0])+"\r\n\r\ncat/"+filepath.Base(images[1])+"\r\n")
+	stream := file("stream", "cat+stream/epoch-0000/000000.tar\n")
 	for _, c := range []struct {
 		args   []string
 		status exitStatus
@@ -49,7 +51,12 @@ func TestPlan(t *testing.T) {
 		{[]string{mnt, "--remove", "--name", "rank2"}, statusOK, `^$`},
 		{[]string{mnt, "--remove", "--name", "rank2"}, statusBadInput, `no plan rank2`},
 		{[]string{mnt, "--remove"}, statusOK, `^$`},
-		{[]string{mnt, elsewhere}, statusUsage, `line 1: "/data/cat/001.npy" is not below`},
+		{[]string{mnt, elsewhere}, statusUsage, `line 1: "/data/cat/001.npy" is not below \S+\n`},
+		{[]string{mnt, fromWindows, "--name", "crlf"}, statusOK, `^plan crlf has 2 lines`},
+		{[]string{mnt, "--remove", "--name", "crlf"}, statusOK, `^$`},
+		{[]string{mnt, stream}, statusUsage, `streams need no plan`},
+		{[]string{mnt, folder}, statusBadInput, `is a folder; FILE has`},
+		{[]string{folder + "/none", relative}, statusNotMounted, `none does not exist`},
 		{[]string{mnt, wrong}, statusUsage, `dog/none.npy.*no file of the mount`},
 		{[]string{mnt, os.DevNull}, statusUsage, `no lines`},
 		{[]string{mnt, filepath.Join(folder, "none")}, statusBadInput, `none`},
