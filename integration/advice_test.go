@@ -36,7 +36,7 @@ func TestAdviceOnASlowSource(t *testing.T) {
 	full := ask("")
 	echo, echoes := step(full, advice.Echo)
 	fidelity, coarser := step(full, advice.Fidelity)
-	if full.Verdict != advice.Waiting || !echoes || !coarser || echo.Value != 4 || fidelity.Value >= 10 || full.Seen.Store < full.Seen.Waited/2 {
+	if full.Verdict != advice.Waiting || !echoes || !coarser || echo.Value < 2 || fidelity.Value >= 10 || full.Seen.Store < full.Seen.Waited/2 {
 		t.Fatalf("a fast consumer of a slow source is told: %+v", full)
 	}
 	low := ask(fmt.Sprintf("+%g", fidelity.Value))
@@ -48,7 +48,9 @@ func TestAdviceOnASlowSource(t *testing.T) {
 	}
 	checkInto(t, &got, "echo_frees", args{"mount": mt.dir, "plain": "+orig", "echo": fmt.Sprintf("+orig+echo%g", echo.Value), "passes": 1, "seed": 2})
 	t.Logf("%+v", got)
-	if got.Echo.Seconds > 0.75*got.Plain.Seconds || got.Echo.Bytes > 0.4*got.Plain.Bytes {
+	// In its first pass an echo view decodes more than 1/e, until there is something
+	// to draw from.
+	if got.Echo.Seconds > min(3/echo.Value, 0.9)*got.Plain.Seconds || got.Echo.Bytes > min(1.6/echo.Value, 0.9)*got.Plain.Bytes {
 		t.Errorf("with echo%g a read takes %.1f ms and %.0f bytes, without %.1f and %.0f",
 			echo.Value, 1000*got.Echo.Seconds, got.Echo.Bytes, 1000*got.Plain.Seconds, got.Plain.Bytes)
 	}
