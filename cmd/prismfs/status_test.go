@@ -136,7 +136,7 @@ func TestStatusOfRun(t *testing.T) {
 	if !strings.Contains(out, n.source) || !strings.Contains(out, "in another mount namespace") {
 		t.Errorf("root is told %s", out)
 	}
-	if _, out := output(t, n.command(n.binary, "status")); !strings.Contains(out, n.source) || strings.Count(out, "serving") != 1 {
+	if _, out := output(t, n.command(n.binary, "status")); strings.Count(out, "source   "+n.source+",") != 1 || !strings.Contains(out, "serving") {
 		t.Errorf("the user is told %s", out)
 	}
 	in.Close()
