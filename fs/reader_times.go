@@ -149,7 +149,8 @@ func (s *timeShard) thread(id uint64, of View, now time.Duration) *timeThread {
 		s.threads[id] = thread
 	}
 	if thread.view == nil || thread.of != of {
-		thread.view, thread.of = s.view(of, now), of
+		// The same sample in another view is another file.
+		thread.view, thread.of, thread.last = s.view(of, now), of, 0
 	}
 	return thread
 }
@@ -286,7 +287,7 @@ func (t *readerTimes) seen() []*seenView {
 			}
 			x.add(&v.now)
 			x.add(&v.past)
-			x.readers += max(v.now.readers, v.past.readers)
+			x.readers += max(v.now.readers, v.past.readers, 1) // a thread that reads several views is counted in one
 			x.distinct.merge(&v.distinct)
 			x.samples = append(x.samples, v.samples...)
 			if v.folderSeen {

@@ -54,6 +54,32 @@ func TestReaderTimes(t *testing.T) {
 	})
 }
 
+// TestReaderTimesOfPairs: a thread that opens each sample in two views reads two
+// files, and waits for both.
+func TestReaderTimesOfPairs(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newReaderTimes()
+		coarse := DefaultView
+		coarse.Fidelity = 1
+		for i := range 20 {
+			for _, v := range []View{coarse, DefaultView} {
+				o := anOpen{reader: 3, view: v, file: fileNamed(fmt.Sprint("x/", i)), begun: time.Now(), missed: true}
+				time.Sleep(5 * time.Millisecond)
+				r.opened(o)
+			}
+		}
+		seen := r.seen()
+		if len(seen) != 2 {
+			t.Fatalf("%d views", len(seen))
+		}
+		for _, v := range seen {
+			if v.opens != 20 || v.readers != 1 || v.waited != 100*time.Millisecond {
+				t.Errorf("%v: %+v", v.of, v.timeSums)
+			}
+		}
+	})
+}
+
 func TestReaderTimesOfAnEpoch(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newReaderTimes()

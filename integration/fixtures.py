@@ -167,7 +167,7 @@ def save_device(folder):
 
 
 def main():
-    if len(sys.argv) != 2:
+    if len(sys.argv) != 2 or sys.argv[1].startswith("-"):
         sys.exit(__doc__)
     root = sys.argv[1]
     source = os.path.join(root, "source")
