@@ -64,7 +64,8 @@ func (s *LookaheadStats) Add(o LookaheadStats) {
 // a single reader who passes by an item is not expected to come back.
 //
 // Once all that is allowed is made, nothing is until there is room for many, so
-// that they are decoded together. Its memory is bounded by Window, some hundred
+// that they are decoded together, or until the reader has come to what nobody has
+// begun. Its memory is bounded by Window, some hundred
 // bytes for each, and does not depend on n. Its methods may be called by any
 // number of goroutines and wait for nothing that is made, Close excepted.
 type Lookahead struct {
@@ -123,6 +124,9 @@ func (l *Lookahead) Reached(i int64) {
 		l.items[i] = x
 	}
 	if !x.reached {
+		if i >= l.to {
+			l.full = false // it came to what is not even begun: whatever there is room for is better than nothing
+		}
 		l.reach(i, x)
 	}
 	l.start()

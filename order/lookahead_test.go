@@ -145,6 +145,30 @@ func TestLookaheadBatches(t *testing.T) {
 	})
 }
 
+// TestLookaheadOvertaken: what a slow worker has not read yet takes the room, and
+// the others, who have come to what is not begun, get what room there is.
+func TestLookaheadOvertaken(t *testing.T) {
+	lookahead(t, 1000, 500, func(t *testing.T, s *shelf, l *Lookahead) {
+		const room = 32
+		s.flight, s.bytes = room/2, room*100
+		l.MoveTo(0)
+		synctest.Wait()
+		for _, i := range []int64{15, 0, room - 1, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10} {
+			s.read(l, i)
+		}
+		if made := len(s.made()); made != room {
+			t.Fatalf("%d are made, where there is room for %d, and not for many more", made, room)
+		}
+		s.read(l, 40)
+		if made := len(s.made()); made != room+13 {
+			t.Errorf("%d are made for readers who have come to what is not begun", made-room)
+		}
+		if s.read(l, 41) {
+			t.Error("the next one is missed, too")
+		}
+	})
+}
+
 // TestLookaheadWorkers: workers that read batches in turns find nearly all made,
 // and what is made for them is used.
 func TestLookaheadWorkers(t *testing.T) {
