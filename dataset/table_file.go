@@ -40,8 +40,10 @@ const (
 	tableHeaderBytes = 4096
 	tableHeaderUsed  = 80
 
-	// tableSuffix ends the names of tables.
-	tableSuffix = ".table"
+	// tableSuffix ends the names of tables; one that is being written has
+	// unfinishedPrefix before its name too.
+	tableSuffix      = ".table"
+	unfinishedPrefix = "new-"
 
 	// tableAge is how long a table is kept that nobody uses.
 	tableAge = 90 * 24 * time.Hour
@@ -111,7 +113,7 @@ func (f *pcrFolder) newTableFile(path string) *tableFile {
 	err := os.MkdirAll(filepath.Dir(path), 0o700)
 	if err == nil {
 		removeOldTables(filepath.Dir(path))
-		w.file, err = os.CreateTemp(filepath.Dir(path), "new-*")
+		w.file, err = createUnfinished(filepath.Dir(path))
 	}
 	if err != nil {
 		f.d.log.Warn("tables of PCR folders are kept in memory", "error", err)
@@ -120,8 +122,27 @@ func (f *pcrFolder) newTableFile(path string) *tableFile {
 	return w
 }
 
+// createUnfinished makes a file that nobody else writes to, and locks it for as long
+// as it is open: one that is not locked was left by a process that was killed. Where
+// files cannot be locked, it is as if it were.
+func createUnfinished(dir string) (*os.File, error) {
+	for {
+		file, err := os.CreateTemp(dir, unfinishedPrefix+"*"+tableSuffix)
+		if err != nil {
+			return nil, err
+		}
+		_ = unix.Flock(int(file.Fd()), unix.LOCK_EX)
+		// Who looks for what was left may have come between.
+		var st unix.Stat_t
+		if err := unix.Fstat(int(file.Fd()), &st); err != nil || st.Nlink > 0 {
+			return file, nil
+		}
+		file.Close()
+	}
+}
+
 // removeOldTables removes tables that have not been opened for long, and what
-// a crash left half written.
+// a process that was killed has left half written.
 func removeOldTables(dir string) {
 	entries, err := os.ReadDir(dir)
 	if err != nil {
@@ -129,13 +150,28 @@ func removeOldTables(dir string) {
 	}
 	for _, e := range entries {
 		name := e.Name()
-		if !strings.HasSuffix(name, tableSuffix) && !strings.HasPrefix(name, "new-") {
+		unfinished := strings.HasPrefix(name, unfinishedPrefix)
+		if !unfinished && !strings.HasSuffix(name, tableSuffix) {
+			continue
+		}
+		path := filepath.Join(dir, name)
+		if unfinished && strings.HasSuffix(name, tableSuffix) && removeUnlocked(path) {
 			continue
 		}
 		if info, err := e.Info(); err == nil && time.Since(info.ModTime()) > tableAge {
-			os.Remove(filepath.Join(dir, name)) // another process may have done so
+			os.Remove(path) // another process may have done so
 		}
 	}
+}
+
+// removeUnlocked removes a file unless somebody has it locked, or it cannot be told.
+func removeUnlocked(path string) bool {
+	file, err := os.OpenFile(path, os.O_RDWR|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0)
+	if err != nil {
+		return false
+	}
+	defer file.Close()
+	return unix.Flock(int(file.Fd()), unix.LOCK_EX|unix.LOCK_NB) == nil && os.Remove(path) == nil
 }
 
 // place gives the block of a record its place, and writes what is known of it.

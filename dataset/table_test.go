@@ -277,13 +277,18 @@ func TestOldTablesAreRemoved(t *testing.T) {
 	long := time.Now().Add(-tableAge - time.Hour)
 	for name, at := range map[string]time.Time{
 		"old" + tableSuffix: long, "new-1": long, "young" + tableSuffix: time.Now(), "other": long, "new-2": time.Now(),
+		"new-3" + tableSuffix: time.Now(),
 	} {
 		writeFile(t, tables+"/"+name, "x")
 		must(t, os.Chtimes(tables+"/"+name, at, at))
 	}
+	written, err := createUnfinished(tables) // by another process, say, just now
+	must(t, err)
+	defer written.Close()
 	d, _ := openPCR(t, dir, Options{TableDir: tables})
 	s := summary(t, d, "")
-	for name, want := range map[string]bool{"old" + tableSuffix: false, "new-1": false, "young" + tableSuffix: true, "other": true, "new-2": true} {
+	for name, want := range map[string]bool{"old" + tableSuffix: false, "new-1": false, "young" + tableSuffix: true, "other": true, "new-2": true,
+		"new-3" + tableSuffix: false, filepath.Base(written.Name()): true} {
 		if _, err := os.Stat(tables + "/" + name); errors.Is(err, fs.ErrNotExist) == want {
 			t.Errorf("%s: %v", name, err)
 		}
