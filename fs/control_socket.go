@@ -12,6 +12,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"time"
@@ -126,7 +127,9 @@ func listenIn(dir string) (net.Listener, error) {
 	if err := privateFolder(dir); err != nil {
 		return nil, err
 	}
-	removeStale(dir)
+	if mounted, err := mounts(); err == nil {
+		removeStale(dir, mounted)
+	}
 	// CreateTemp picks a name that nobody has; the socket takes its place.
 	f, err := os.CreateTemp(dir, "*"+socketSuffix)
 	if err != nil {
@@ -172,26 +175,48 @@ func privateFolder(dir string) error {
 	return nil
 }
 
-// removeStale removes sockets that nobody listens on any more. What is new may
-// be about to be listened on.
-func removeStale(dir string) {
+// removeStale removes sockets, and what daemons have written down beside them, that
+// a crash left behind: nobody listens, and the mount is gone too. A dead mount that
+// is still there, in the list of mounts, keeps its record, for prismfs status. A socket without a record that
+// is new may be about to be listened on.
+func removeStale(dir string, mounted []mountEntry) {
 	entries, err := os.ReadDir(dir)
 	if err != nil {
 		return // nothing depends on it
 	}
 	for _, e := range entries {
 		info, err := e.Info()
-		if err != nil || info.Mode()&os.ModeSocket == 0 || !strings.HasSuffix(e.Name(), socketSuffix) ||
-			time.Since(info.ModTime()) < staleAfter {
+		if err != nil || info.Mode()&os.ModeSocket == 0 || !strings.HasSuffix(e.Name(), socketSuffix) {
 			continue
 		}
 		path := filepath.Join(dir, e.Name())
+		r, err := readRecord(recordOf(path))
+		switch {
+		case err != nil && time.Since(info.ModTime()) < staleAfter:
+			continue
+		case err == nil && slices.ContainsFunc(mounted, r.describes):
+			continue
+		}
 		conn, err := net.DialTimeout("unix", path, time.Second)
 		if err == nil {
 			conn.Close()
 		} else if errors.Is(err, syscall.ECONNREFUSED) {
+			os.Remove(recordOf(path)) // first, since it is looked for by the socket
 			os.Remove(path)
-			os.Remove(recordOf(path))
+		}
+	}
+}
+
+// removeAllStale does so wherever mounts of this user make sockets. Root leaves the
+// folders of others alone: who owns a folder could put another in its place.
+func removeAllStale() {
+	mounted, err := mounts()
+	if err != nil {
+		return
+	}
+	for _, dir := range socketFolders() {
+		if ownFolder(dir) {
+			removeStale(dir, mounted)
 		}
 	}
 }

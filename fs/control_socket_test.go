@@ -224,8 +224,20 @@ func TestRemoveStale(t *testing.T) {
 	}
 	live := bind("live.sock")
 	defer live.Close()
-	for _, name := range []string{"dead.sock", "young.sock", "dead.other"} {
+	for _, name := range []string{"dead.sock", "young.sock", "dead.other", "told.sock", "mounted.sock", "half-told.sock"} {
 		bind(name).Close()
+	}
+	tell := func(name, device, mountpoint string) {
+		r := record{Status: Status{Mountpoint: mountpoint}, Device: device}
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(jsonText(r)), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	tell("live.json", "0:0", "/nowhere")
+	tell("told.json", "0:0", "/nowhere")
+	tell("mounted.json", "0:7", "/mnt")
+	if err := os.WriteFile(filepath.Join(dir, "half-told.json"), []byte(`{"mountpoint": "/no`), 0o600); err != nil {
+		t.Fatal(err)
 	}
 	if err := os.WriteFile(filepath.Join(dir, "file.sock"), nil, 0o600); err != nil {
 		t.Fatal(err)
@@ -236,8 +248,11 @@ func TestRemoveStale(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	removeStale(dir)
-	for name, want := range map[string]bool{"live.sock": true, "dead.sock": false, "young.sock": true, "dead.other": true, "file.sock": true} {
+	removeStale(dir, []mountEntry{{mountpoint: "/mnt", fsType: "ext4", device: "8:1"}, {mountpoint: "/mnt", fsType: fsType, device: "0:7"}})
+	for name, want := range map[string]bool{
+		"live.sock": true, "live.json": true, "dead.sock": false, "young.sock": true, "dead.other": true, "file.sock": true,
+		"told.sock": false, "told.json": false, "mounted.sock": true, "mounted.json": true, "half-told.sock": true,
+	} {
 		if _, err := os.Lstat(filepath.Join(dir, name)); (err == nil) != want {
 			t.Errorf("%s is there: %v", name, err == nil)
 		}

@@ -213,7 +213,11 @@ func Unmount(mountpoint string, lazy bool) error {
 		return &MountError{Mountpoint: abs, Unmounting: true, Reason: ReasonNotMounted,
 			Err: errors.New("nothing of prismfs is mounted there")}
 	}
-	return detach(abs, lazy)
+	if err := detach(abs, lazy); err != nil {
+		return err
+	}
+	removeAllStale() // of this one, if its daemon was killed
+	return nil
 }
 
 // detach unmounts by system call, and where that is not permitted by

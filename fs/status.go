@@ -67,6 +67,12 @@ type record struct {
 	Socket string `json:"socket"`
 }
 
+// describes reports whether a record is of a mount, or of an earlier one that was in
+// its place.
+func (r record) describes(e mountEntry) bool {
+	return e.fsType == fsType && e.device == r.Device && e.mountpoint == r.Mountpoint
+}
+
 // recordSuffix takes the place of socketSuffix.
 const recordSuffix = ".json"
 

@@ -113,12 +113,27 @@ func records() []record {
 // trustworthy reports whether a folder is one that its owner alone can write to:
 // in /tmp anybody could have made one. Root takes the folders of users for theirs.
 func trustworthy(dir string) bool {
+	owner, ok := onlyWriter(dir)
+	return ok && (os.Getuid() == 0 || owner == os.Getuid())
+}
+
+// ownFolder reports whether a folder belongs to this user, who alone can write to it.
+func ownFolder(dir string) bool {
+	owner, ok := onlyWriter(dir)
+	return ok && owner == os.Getuid()
+}
+
+// onlyWriter returns the owner of a folder that nobody else can write to.
+func onlyWriter(dir string) (owner int, ok bool) {
 	info, err := os.Lstat(dir)
 	if err != nil || !info.IsDir() || info.Mode().Perm()&0o022 != 0 {
-		return false
+		return 0, false
 	}
 	st, ok := info.Sys().(*syscall.Stat_t)
-	return ok && (os.Getuid() == 0 || int(st.Uid) == os.Getuid())
+	if !ok {
+		return 0, false
+	}
+	return int(st.Uid), true
 }
 
 // askAll asks all mounts at once.
