@@ -58,6 +58,10 @@ const (
 	// defaultWait is how long a miss waits for pins to end. Loaders hold a
 	// file for milliseconds; what is held longer than this is mapped.
 	defaultWait = 10 * time.Second
+	// mediumPoll is how long a fill waits before it looks again whether a medium
+	// that is full has room: nobody tells when the kernel frees the pages of a file
+	// that the cache has given back.
+	mediumPoll = 10 * time.Millisecond
 )
 
 // Options configure a cache.
@@ -378,7 +382,8 @@ func (c *Cache[K]) write(what filling[K], charge int64) (content, error) {
 
 // publish makes a content of scratch. Where the medium is full although the
 // budget is not (a reader who closes a file and keeps it mapped holds its pages
-// unseen), buffers that nobody uses make room, else a pin that ends may.
+// unseen, and a file that was given back lives until its last reader has really
+// closed it), buffers that nobody uses make room, else a pin that ends may.
 func (c *Cache[K]) publish(scratch []byte, charge int64, deadline time.Time) (content, error) {
 	for {
 		made, err := c.opt.Medium.publish(scratch)
@@ -492,19 +497,28 @@ func (c *Cache[K]) tooManyDescriptors() bool {
 	return c.descs >= c.maxDescs && c.idle.open.Len() > 0
 }
 
-// awaitEviction evicts the oldest buffer that nobody uses, or waits for a
-// change until there is one. It reports false when that is of no use: nothing
-// is held beside the charge bytes of who asks, or the deadline has passed.
+// awaitEviction evicts the oldest buffer that nobody uses, or waits a moment for
+// a change. It reports false when that is of no use: the deadline has passed.
 func (c *Cache[K]) awaitEviction(charge int64, deadline time.Time) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.closed || c.used <= charge {
+	if c.closed {
 		return false
 	}
 	if c.evict(c.victim()) || c.askForPins(charge, deadline) && c.evict(c.victim()) {
 		return true
 	}
-	return c.waitUntil(deadline)
+	if time.Until(deadline) <= 0 {
+		return false
+	}
+	return c.waitUntil(earlier(deadline, time.Now().Add(mediumPoll)))
+}
+
+func earlier(a, b time.Time) time.Time {
+	if a.Before(b) {
+		return a
+	}
+	return b
 }
 
 // askForPins asks those who hold pins that can be spared to end some, and reports

@@ -434,6 +434,39 @@ func TestFullTmpfsWaitsForAPin(t *testing.T) {
 	mustAddUp(t, c)
 }
 
+// Pages of a file that was given back may stay until its last reader has really
+// closed it. Who needs the room waits for that, though nobody tells when it is.
+func TestFullTmpfsWaitsForTheKernel(t *testing.T) {
+	const size = 8 << 12
+	m := &watched{Medium: newTmpfs(t, size)}
+	k := newKernel()
+	c := newCache(t, Options{Budget: size + 4*overheadBytes, Medium: m, Register: k.register, Unregister: k.unregister, MaxWait: time.Hour})
+	b := mustGet(t, c, 0, size/2)
+	late, err := unix.Mmap(k.files[b.BackingID()], 0, size/2, unix.PROT_READ, unix.MAP_SHARED)
+	if err != nil {
+		t.Fatal(err)
+	}
+	b.Unpin()
+	done := make(chan error)
+	go func() {
+		b, err := c.Get(1, size, fillOf(1))
+		if err == nil {
+			b.Unpin()
+		}
+		done <- err
+	}()
+	for m.failedPublishes() < 3 {
+		time.Sleep(time.Millisecond)
+	}
+	if err := unix.Munmap(late); err != nil {
+		t.Fatal(err)
+	}
+	if err := <-done; err != nil {
+		t.Error(err)
+	}
+	mustAddUp(t, c)
+}
+
 // A reader may close a file and keep it mapped: its pages stay, though nobody
 // holds a pin. The cache must go on beside them.
 func TestMappedPagesOutliveTheirBuffer(t *testing.T) {

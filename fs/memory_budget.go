@@ -35,9 +35,11 @@ func firstBudget(asked int64, mem cache.Memory) int64 {
 		return mem.DefaultBudget()
 	}
 	free := mem.Free() - restBytes
-	room := free / (4 + 2 + 1) * 4 // of 4 parts; 2 for pins (pinAllowanceShare), 1 for work
+	// Of 64 parts: 32 are for pins (pinAllowanceShare), 1 is room of the medium beyond
+	// (mediumSlackShare), 16 are for work (workShare).
+	room := free / (64 + 32 + 1 + 16) * 64
 	if workLimit(room) > room/workShare {
-		room = (free - minWork) / (pinAllowanceShare + 1) * pinAllowanceShare
+		room = (free - minWork) / (64 + 32 + 1) * 64
 	}
 	return min(asked, max(room, cache.MinBudget))
 }

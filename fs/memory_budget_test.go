@@ -30,7 +30,7 @@ func TestFirstBudgetFits(t *testing.T) {
 	const asked = 1 << 50
 	for free := int64(1); free < 1<<44; free += free/3 + 1<<20 {
 		b := firstBudget(asked, cache.Memory{Available: free, CgroupFree: math.MaxInt64})
-		all := b + b/pinAllowanceShare + workLimit(b) + restBytes
+		all := tmpfsSize(b) + workLimit(b) + restBytes
 		if all > free && b > cache.MinBudget {
 			t.Errorf("of %d free bytes a budget of %d takes %d in all", free, b, all)
 		}

@@ -35,9 +35,14 @@ const (
 	// pinAllowanceShare: files in use may exceed the cache's budget by so much
 	// of it, 1/2. Loaders hold a few files each; more is a map that stays.
 	pinAllowanceShare = 2
-	// mediumSlack is the room on the private tmpfs beyond what the cache ever
-	// holds, for the kernel's rounding to large folios.
-	mediumSlack = 64 << 20
+	// The private tmpfs has room for a little more than the cache ever holds: 1/64 of
+	// its budget, within these bounds. A file that was given back keeps its pages
+	// until the last reader's process has really closed it, a moment later; and
+	// somebody who closes a file may keep it mapped, which the cache cannot see. So
+	// it is the size of the tmpfs that bounds the memory, not what the cache counts.
+	mediumSlackShare = 64
+	minMediumSlack   = 1 << 20
+	maxMediumSlack   = 64 << 20
 )
 
 // DefaultTimeout is how long the kernel may answer for names and attributes
@@ -426,7 +431,9 @@ func (m *mount) openMedium(server *fuse.Server, budget int64) (cache.Medium, err
 	return t, nil
 }
 
-func tmpfsSize(budget int64) int64 { return budget + budget/pinAllowanceShare + mediumSlack }
+func tmpfsSize(budget int64) int64 {
+	return budget + budget/pinAllowanceShare + min(max(budget/mediumSlackShare, minMediumSlack), maxMediumSlack)
+}
 
 // whyNoPassthrough tries whether the kernel takes backing files from us, and
 // returns the reason if it does not.
