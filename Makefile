@@ -93,7 +93,7 @@ lint: ## gofmt, go vet, staticcheck
 fuzz: ## every fuzz target for FUZZTIME (60s)
 	@$(GO) run ./scripts/testrun -only fuzz -fuzztime '$(FUZZTIME)'
 
-soak: setup ## readers, killed readers and replaced sources for SOAK (1h), by mounts in four modes
+soak: setup ## readers, killed readers, replaced sources and short memory for SOAK (1h), by mounts in four modes
 	PRISMFS_TEST_SOAK='$(SOAK)' $(GO) test ./integration -run '^TestSoak$$' -count=1 -timeout 0 -v
 
 clean: ## remove bin/

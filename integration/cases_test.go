@@ -600,7 +600,7 @@ func caseOfMemory(t *testing.T, f fixtures) {
 	for _, m := range []mode{best, memory} {
 		t.Run(m.String(), func(t *testing.T) {
 			before := oomKills(t, group)
-			mt := mountBy(t, source, m, []string{"sh", "-c", `echo $$ > "$0"/cgroup.procs && exec "$@"`, group}, nil, "--cache", "256MiB")
+			mt := mountBy(t, source, m, inCgroup(group), nil, "--cache", "256MiB")
 			check(t, "readers_in_a_cgroup", args{"mount": mt.dir, "names": names, "expected": array, "hold": names[:4]})
 			if killed := oomKills(t, group) - before; killed != 0 {
 				t.Errorf("the kernel has killed %d processes for want of memory", killed)
@@ -644,6 +644,11 @@ func memoryCgroup(t *testing.T, limit int) string {
 		t.Skipf("no limit can be set in a memory cgroup here: %v", err)
 	}
 	return group
+}
+
+// inCgroup is the command that runs another one in a cgroup.
+func inCgroup(group string) []string {
+	return []string{"sh", "-c", `echo $$ > "$0"/cgroup.procs && exec "$@"`, group}
 }
 
 // oomKills returns how many processes of a cgroup were killed for want of memory.

@@ -1,15 +1,18 @@
-"""Everything at once, for as long as one likes: readers, readers that are killed, sources that are replaced."""
+"""Everything at once, for as long as one likes: readers, readers that are killed, sources that are replaced, memory that is short."""
 
+import contextlib
 import errno
+import io
 import mmap
 import os
 import random
 import shutil
 import signal
+import tarfile
 import time
 import traceback
 
-from reading import expect, files_below, read, same
+from reading import expect, files_below, read, same, stats
 
 
 def put(version, path, choose):
@@ -36,31 +39,93 @@ def read_somehow(path, choose):
             return mapped[:]
 
 
-def check_soak(mount, source, expected, versions, version_bytes, seconds, seed):
+def everything(folder):
+    """The bytes of all files below a folder, by name."""
+    return {name: read(os.path.join(folder, name)) for name in files_below(folder)}
+
+
+def read_shard(path):
+    """The images of a shard, by their members' names."""
+    with tarfile.open(fileobj=io.BytesIO(read(path))) as tar:
+        return {member.name: tar.extractfile(member).read() for member in tar if member.name.endswith(".npy")}
+
+
+@contextlib.contextmanager
+def pressed(group, spare):
+    """Leaves the processes of a memory cgroup (version 1) no more than so many bytes."""
+    def setting(name):
+        return os.path.join(group, f"memory.{name}_in_bytes")
+
+    def limit(to):
+        with open(setting("limit"), "w") as file:
+            file.write(str(to))
+
+    before = int(read(setting("limit")))
+    limit(min(int(read(setting("usage"))) + spare, before))
+    try:
+        yield
+    finally:
+        limit(before)
+
+
+def wait_for_budget(mount, right, what):
+    """Returns when the budget of the mount's cache is right."""
+    until = time.monotonic() + 60
+    while not right(budget := stats(mount)["cache_budget_bytes"]):
+        expect(time.monotonic() < until, f"the cache has a budget of {budget} bytes and has not {what}")
+        time.sleep(0.1)
+
+
+def check_soak(mount, source, expected, versions, version_bytes, seconds, seed, classes, records, group, spare):
     """
     Ends when the time is over. Files of the mount have the bytes of expected, picture.npy those of a version.
 
-    Returns how much was done, so that a test can tell that something was.
+    The folder classes has images of expected in folders of their own, records the images of PCR records, of which
+    a first reading tells what they are. The daemon is alone in the cgroup, if there is one. Returns how much was
+    done, so that a test can tell that something was.
     """
-    names = files_below(expected)
-    want = {name: read(os.path.join(expected, name)) for name in names}
-    pictures = [read(os.path.join(version_bytes, name)) for name in files_below(version_bytes)]
+    want = everything(expected)
+    names = list(want)
+    progressive = {view: everything(os.path.join(mount, records + view)) for view in ("+1+npy", "+4+ppm", "+npy")}
+    pictures = list(everything(version_bytes).values())
     packed = [os.path.join(versions, name) for name in files_below(versions) if name.endswith(".l3")]
+    of_class = {name: {want[file.removesuffix(".l3") + ".npy"] for file in os.listdir(os.path.join(source, classes, name))}
+                for name in os.listdir(os.path.join(source, classes))}
     until = time.monotonic() + seconds
-    views = ["", "+npy", "+1", "+3+npy"]
+
+    def read_picture(choose):
+        try:
+            got = read_somehow(os.path.join(mount, choose.choice(["", "+npy"]), "picture.npy"), choose)
+            expect(got in pictures, f"picture.npy: {len(got)} bytes of no version")
+        except OSError as error:  # it is being written, or was replaced between two steps
+            expect(error.errno in (errno.EIO, errno.ESTALE, errno.ENOENT), f"picture.npy: {error}")
+
+    def read_image(choose):
+        name = choose.choice(names)
+        same(read_somehow(os.path.join(mount, choose.choice(["", "+npy", "+1", "+3+npy"]), name), choose), want[name], name)
+
+    def read_progressive(choose):
+        view = choose.choice(list(progressive))
+        name = choose.choice(list(progressive[view]))
+        same(read_somehow(os.path.join(mount, records + view, name), choose), progressive[view][name], records + view + "/" + name)
+
+    def read_echo(choose):
+        name = choose.choice(list(of_class))
+        folder = os.path.join(mount, classes + "+echo2", name)
+        expect(read_somehow(os.path.join(folder, choose.choice(os.listdir(folder))), choose) in of_class[name], f"an echo in {folder} is of no image there")
+
+    def read_stream(choose):
+        path = os.path.join(mount, f"{classes}+stream+shard8/epoch-{choose.randrange(5):04d}/000000.tar")
+        images = read_shard(path)
+        expect(len(images) == 8, f"{path} has {len(images)} images")
+        for name, image in images.items():
+            expect(any(image in of for of in of_class.values()), f"{path}: {name} is no image of {classes}")
+
+    ways = [read_picture, read_image, read_progressive, read_echo, read_stream]
 
     def reader(choose, count):
         while time.monotonic() < until:
-            view = choose.choice(views)
-            if choose.random() < 0.25:
-                try:
-                    got = read_somehow(os.path.join(mount, view, "picture.npy"), choose)
-                    expect(got in pictures, f"picture.npy: {len(got)} bytes of no version")
-                except OSError as error:  # it is being written, or was replaced between two steps
-                    expect(error.errno in (errno.EIO, errno.ESTALE, errno.ENOENT), f"picture.npy: {error}")
-            else:
-                name = choose.choice(names)
-                same(read_somehow(os.path.join(mount, view, name), choose), want[name], name)
+            choose.choices(ways, [4, 8, 4, 2, 1])[0](choose)
             count[0] += 1
 
     def replacer(choose, count):
@@ -83,7 +148,18 @@ def check_soak(mount, source, expected, versions, version_bytes, seconds, seed):
             os.waitpid(pid, 0)
             count[0] += 1
 
-    return together({"read": [reader] * 3, "replaced": [replacer], "killed": [killer] * 2}, seed)
+    def presser(choose, count):
+        """Makes memory short, so that the cache shrinks, and frees it, so that it grows back."""
+        full = stats(mount)["cache_budget_bytes"]
+        while time.monotonic() < until:
+            with pressed(group, spare):
+                wait_for_budget(mount, lambda budget: budget < full, "shrunk")
+                time.sleep(choose.random())
+            wait_for_budget(mount, lambda budget: budget == full, "grown back")
+            count[0] += 1
+            time.sleep(choose.random())
+
+    return together({"read": [reader] * 3, "replaced": [replacer], "killed": [killer] * 2, "pressed": [presser] * (group != "")}, seed)
 
 
 def together(works, seed):

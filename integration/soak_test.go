@@ -23,15 +23,19 @@ const (
 	allowedFiles      = 16 // of buffers that this process reads: as many as fit
 )
 
+// soakSpare is what is left to the daemon's cgroup when memory is short: less than
+// the cache leaves free, and enough for what is being decoded.
+const soakSpare = 24 << 20
+
 // standing is what a daemon holds while nobody reads.
 type standing struct {
 	RSS, Files, Goroutines, Lookups, Pinned int64
 }
 
-// TestSoak reads, kills readers and replaces the source of mounts, one after
-// another, with a cache that is much too small. At the end of each no byte was
-// wrong and the daemon holds what it held at the beginning: descriptors,
-// goroutines, inodes, pins, memory.
+// TestSoak reads, kills readers, replaces the source of mounts and makes memory
+// short, one mount after another, with a cache that is much too small. At the end
+// of each no byte was wrong and the daemon holds what it held at the beginning:
+// descriptors, goroutines, inodes, pins, memory.
 func TestSoak(t *testing.T) {
 	whole := duration(16*time.Second, 8*time.Second)
 	if text := os.Getenv(envSoak); text != "" {
@@ -48,24 +52,28 @@ func TestSoak(t *testing.T) {
 }
 
 func soak(t *testing.T, f fixtures, m mode, round int, whole time.Duration) {
-	source := scratch(t)
-	copyFile(t, f.path("replace-packed/000.l3"), filepath.Join(source, "picture.l3"))
-	for _, file := range filesIn(t, f.path("small-packed")) {
-		copyFile(t, filepath.Join(f.path("small-packed"), file), filepath.Join(source, file))
+	source := soakSource(t, f)
+	group, wrapper := "", []string(nil)
+	if _, err := os.Stat("/sys/fs/cgroup/memory"); err == nil {
+		group = memoryCgroup(t, 1<<30)
+		wrapper = inCgroup(group)
+	} else {
+		t.Log("memory is never short here, where there are no cgroups of version 1:", err)
 	}
-	mt := mount(t, source, m, "--cache", "12MiB", "--timeout", "1s")
-	run := func(seconds float64, seed string) (done struct{ Read, Replaced, Killed int }) {
+	mt := mountBy(t, source, m, wrapper, nil, "--cache", "12MiB", "--timeout", "1s")
+	run := func(seconds float64, seed string) (done struct{ Read, Replaced, Killed, Pressed int }) {
 		checkInto(t, &done, "soak", args{
 			"mount": mt.dir, "source": source, "expected": f.path("small"), "versions": f.path("replace-packed"),
-			"version_bytes": f.path("replace"), "seconds": seconds, "seed": seed,
+			"version_bytes": f.path("replace"), "seconds": seconds, "seed": seed, "classes": "classes", "records": "records",
+			"group": group, "spare": soakSpare,
 		})
 		return done
 	}
 	part := whole.Seconds() / 4
-	run(part, fmt.Sprint(round, "warm")) // until pools, tables and the heap have their size
+	run(max(part, 2), fmt.Sprint(round, "warm")) // until pools, tables and the heap have their size
 	before := mt.standing(t)
 	done := run(3*part, fmt.Sprint(round, "soak"))
-	if done.Read < 20 || done.Replaced < 20 || done.Killed < 2 {
+	if done.Read < 20 || done.Replaced < 20 || done.Killed < 2 || group != "" && done.Pressed < 1 {
 		t.Errorf("too little was done to show anything: %+v", done)
 	}
 	after := mt.standing(t)
@@ -74,6 +82,33 @@ func soak(t *testing.T, f fixtures, m mode, round int, whole time.Duration) {
 		after.Lookups > before.Lookups || after.Pinned != 0 {
 		t.Errorf("the daemon holds more than before: %+v, then %+v", before, after)
 	}
+	if group != "" {
+		if killed := oomKills(t, group); killed != 0 {
+			t.Errorf("the kernel has killed %d processes for want of memory", killed)
+		}
+	}
+}
+
+// soakSource makes what is read: images, one of which is replaced all the time,
+// classes of them, and records.
+func soakSource(t *testing.T, f fixtures) string {
+	t.Helper()
+	source := scratch(t)
+	copyFile(t, f.path("replace-packed/000.l3"), filepath.Join(source, "picture.l3"))
+	for _, class := range []string{"even", "odd"} {
+		if err := os.MkdirAll(filepath.Join(source, "classes", class), 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for i, file := range filesIn(t, f.path("small-packed")) {
+		copyFile(t, f.path("small-packed/"+file), filepath.Join(source, file))
+		copyFile(t, f.path("small-packed/"+file), filepath.Join(source, "classes", []string{"even", "odd"}[i%2], file))
+	}
+	_, packed := testPCR(t)
+	if err := os.CopyFS(filepath.Join(source, "records"), os.DirFS(packed)); err != nil {
+		t.Fatal(err)
+	}
+	return source
 }
 
 // standing asks what the daemon holds, as soon as it has let go of what it does
@@ -84,15 +119,19 @@ func (mt *mounted) standing(t *testing.T) standing {
 		Goroutines int64 `json:"goroutines"`
 		Lookups    int64 `json:"lookups_held"`
 		Pinned     int64 `json:"pinned_bytes"`
+		EchoBytes  int64 `json:"echo_bytes"` // of files that are kept for requests to come
+		Echoes     int64 `json:"echo_buffered"`
 	}
+	// Buffers are whole pages.
+	pinned := func() int64 { return max(0, stats.Pinned-stats.EchoBytes-stats.Echoes*int64(os.Getpagesize())) }
 	for deadline := time.Now().Add(15 * time.Second); ; time.Sleep(200 * time.Millisecond) {
 		check(t, "drop_caches", args{})
 		checkInto(t, &stats, "stats", args{"mount": mt.dir})
-		if stats.Pinned == 0 || time.Now().After(deadline) {
+		if pinned() == 0 || time.Now().After(deadline) {
 			break
 		}
 	}
-	s := standing{Goroutines: stats.Goroutines, Lookups: stats.Lookups, Pinned: stats.Pinned}
+	s := standing{Goroutines: stats.Goroutines, Lookups: stats.Lookups, Pinned: pinned()}
 	files, err := os.ReadDir(fmt.Sprintf("/proc/%d/fd", mt.pid))
 	if err != nil {
 		t.Fatal(err)
