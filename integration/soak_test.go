@@ -27,6 +27,9 @@ const (
 // the cache leaves free, and enough for what is being decoded.
 const soakSpare = 24 << 20
 
+// soakSlice is how long it goes on at a time: well below checkTimeout.
+const soakSlice = 30 * time.Second
+
 // standing is what a daemon holds while nobody reads.
 type standing struct {
 	RSS, Files, Goroutines, Lookups, Pinned int64
@@ -61,18 +64,22 @@ func soak(t *testing.T, f fixtures, m mode, round int, whole time.Duration) {
 		t.Log("memory is never short here, where there are no cgroups of version 1:", err)
 	}
 	mt := mountBy(t, source, m, wrapper, nil, "--cache", "12MiB", "--timeout", "1s")
-	run := func(seconds float64, seed string) (done struct{ Read, Replaced, Killed, Pressed int }) {
-		checkInto(t, &done, "soak", args{
-			"mount": mt.dir, "source": source, "expected": f.path("small"), "versions": f.path("replace-packed"),
-			"version_bytes": f.path("replace"), "seconds": seconds, "seed": seed, "classes": "classes", "records": "records",
-			"group": group, "spare": soakSpare,
-		})
-		return done
+	run := func(time time.Duration, seed string) (sum soakCounts) {
+		for slice := 0; time > 0; slice++ {
+			var done soakCounts
+			checkInto(t, &done, "soak", args{
+				"mount": mt.dir, "source": source, "expected": f.path("small"), "versions": f.path("replace-packed"),
+				"version_bytes": f.path("replace"), "seconds": min(time, soakSlice).Seconds(), "seed": fmt.Sprint(round, seed, slice),
+				"classes": "classes", "records": "records", "group": group, "spare": soakSpare,
+			})
+			sum.add(done)
+			time -= soakSlice
+		}
+		return sum
 	}
-	part := whole.Seconds() / 4
-	run(max(part, 2), fmt.Sprint(round, "warm")) // until pools, tables and the heap have their size
+	run(max(whole/4, 2*time.Second), "warm") // until pools, tables and the heap have their size
 	before := mt.standing(t)
-	done := run(3*part, fmt.Sprint(round, "soak"))
+	done := run(whole*3/4, "soak")
 	if done.Read < 20 || done.Replaced < 20 || done.Killed < 2 || group != "" && done.Pressed < 1 {
 		t.Errorf("too little was done to show anything: %+v", done)
 	}
@@ -87,6 +94,16 @@ func soak(t *testing.T, f fixtures, m mode, round int, whole time.Duration) {
 			t.Errorf("the kernel has killed %d processes for want of memory", killed)
 		}
 	}
+}
+
+// soakCounts is how much was done.
+type soakCounts struct{ Read, Replaced, Killed, Pressed int }
+
+func (c *soakCounts) add(o soakCounts) {
+	c.Read += o.Read
+	c.Replaced += o.Replaced
+	c.Killed += o.Killed
+	c.Pressed += o.Pressed
 }
 
 // soakSource makes what is read: images, one of which is replaced all the time,
