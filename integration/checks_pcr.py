@@ -87,6 +87,19 @@ def check_pcr_fixture(mount, fixture, keep=False, processes=2, levels=None):
     return {"images": len(images), "files": 2 * len(images) * len(levels)}
 
 
+def check_pcr_until_gone(mount, fixture):
+    """Images are right until the daemon is killed, which is soon."""
+    expected = Fixture(fixture)
+    images = list(expected.images(False))
+    for count in range(1 << 20):
+        path, image, record = images[count % len(images)]
+        try:
+            check_pcr_image(mount, expected, path, image, record, 1 + count % expected.levels)
+        except OSError as error:
+            expect(error.errno in (errno.ENOTCONN, errno.ECONNABORTED), f"{error}")
+            return count
+
+
 def check_pcr_image(mount, expected, path, image, record, k):
     # A fidelity above the record's last one is all of them.
     want = image["levels"][min(k, len(image["levels"])) - 1]
