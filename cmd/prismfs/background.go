@@ -43,12 +43,23 @@ func serveInBackground(opt fs.Options, s service) error {
 		if err != nil {
 			fmt.Fprintf(pipe, "%d %s", statusOf(err), oneLine(err.Error()))
 		} else {
+			beginSession()
 			fmt.Fprint(pipe, readyText)
 		}
 		pipe.Close()
 		leaveCaller()
 	}
 	return serve(opt, s)
+}
+
+// beginSession leaves the caller's process group, which a terminal sends its signals
+// to. Not before the mount is made: the kernel lets the process group of systemd alone
+// look at the mount point of an automount that is being mounted, and keeps all others
+// waiting until it is.
+func beginSession() {
+	if _, err := unix.Setsid(); err != nil && err != unix.EPERM { // that of one which has its own
+		slog.Warn("the mount stays in the caller's session, and may end with it", "error", err)
+	}
 }
 
 // leaveCaller lets go of the caller's folder and terminal. Until the mount
@@ -63,8 +74,7 @@ func leaveCaller() {
 	}
 }
 
-// mountInBackground runs this command line again, in a session of its own, and
-// waits until that mount answers.
+// mountInBackground runs this command line again, and waits until that mount answers.
 func mountInBackground() error {
 	// Locks and pipes of the caller's shell must not live as long as the mount.
 	if err := unix.CloseRange(readyFD, math.MaxUint32, unix.CLOSE_RANGE_CLOEXEC); err != nil {
@@ -75,7 +85,7 @@ func mountInBackground() error {
 		return err
 	}
 	defer null.Close()
-	child, err := startMount(os.Environ(), null, &syscall.SysProcAttr{Setsid: true})
+	child, err := startMount(os.Environ(), null, nil)
 	if err != nil {
 		return err
 	}

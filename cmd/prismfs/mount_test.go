@@ -7,6 +7,7 @@ import (
 	"os/exec"
 	"os/signal"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"syscall"
 	"testing"
@@ -134,6 +135,43 @@ func TestMountInBackground(t *testing.T) {
 	}
 	if status, out := output(t, prismfs("umount", mnt)); status != statusNotMounted {
 		t.Errorf("umount of nothing: status %d: %s", status, out)
+	}
+}
+
+// TestSessionOfBackground: an automount of systemd lets its own process group alone look
+// at the mount point while it is being mounted; a terminal's signals concern the caller's.
+func TestSessionOfBackground(t *testing.T) {
+	packed, mnt := packedImages(t)
+	cmd := prismfs("mount", packed, mnt)
+	cmd.Env = append(cmd.Env, "PRISMFS_STORE=stat delay 500ms first 1; list delay 500ms first 1")
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	group := 0
+	within(t, "the process in the background is started", func() bool {
+		threads, err := filepath.Glob(filepath.Join("/proc", strconv.Itoa(cmd.Process.Pid), "task/*/children"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, name := range threads {
+			children, _ := os.ReadFile(name) // the thread may have ended
+			if child, err := strconv.Atoi(strings.TrimSpace(string(children))); err == nil {
+				group, err = syscall.Getpgid(child)
+				return err == nil
+			}
+		}
+		return false
+	})
+	if !isMounted(t, mnt) && group != cmd.Process.Pid {
+		t.Errorf("before there is a mount the process group is %d, want the caller's, %d", group, cmd.Process.Pid)
+	}
+	if err := cmd.Wait(); err != nil {
+		t.Fatal(err)
+	}
+	daemon := daemonOf(t, mnt)
+	if group, err := syscall.Getpgid(daemon); err != nil || group != daemon {
+		t.Errorf("the mount is in the process group %d, %v; want its own, %d", group, err, daemon)
 	}
 }
 
