@@ -137,6 +137,7 @@ type mount struct {
 	ready   atomic.Bool    // it is mounted, and counts what can be asked for
 	started time.Time
 	pid     int
+	device  string        // of the mount, major:minor; "" where that is not known
 	closing chan struct{} // closed when the mount is gone
 
 	passthrough   bool
@@ -511,11 +512,31 @@ func (x *Mounted) Wait() {
 	x.once.Do(func() { x.closed = x.m.close() })
 }
 
+// ErrDetached says that a mount has left its mount point, by whomever, and is there
+// for those alone who have something open in it.
+var ErrDetached = errors.New("the mount is detached")
+
+// attached returns ErrDetached if the mount is not at its mount point any more, where
+// another one may be by now.
+func (m *mount) attached() error {
+	if m.device == "" {
+		return nil
+	}
+	entry, ok, err := mountedAt(m.opt.Mountpoint)
+	if err == nil && (!ok || entry.device != m.device) {
+		err = ErrDetached
+	}
+	return err
+}
+
 // Unmount unmounts. A busy mount stays, and the error says so.
 func (x *Mounted) Unmount() error {
 	if x.HandedOver() {
-		x.m.socket.close()
+		x.Abandon()
 		return nil
+	}
+	if err := x.m.attached(); err != nil {
+		return err
 	}
 	if err := x.server.Unmount(); err != nil {
 		return &MountError{Mountpoint: x.m.opt.Mountpoint, Err: err, Unmounting: true}
@@ -530,8 +551,15 @@ func (x *Mounted) Detach() error {
 	if x.HandedOver() {
 		return x.Unmount()
 	}
+	if err := x.m.attached(); err != nil {
+		return err
+	}
 	return detach(x.m.opt.Mountpoint, true)
 }
+
+// Abandon makes ready for the end of this process while the mount is still there, or
+// files of it are open: their readers are told that it is dead.
+func (x *Mounted) Abandon() { x.m.socket.close() }
 
 // close frees what the mount holds, after the last request.
 func (m *mount) close() error {

@@ -17,7 +17,7 @@ import (
 // it is known of a daemon that does not answer.
 type Status struct {
 	State      State  `json:"state"`
-	Why        string `json:"why,omitempty"` // the state is not StateServing
+	Why        string `json:"why,omitempty"` // the state is not StateServing, or there are no Counts
 	Mountpoint string `json:"mountpoint"`
 	// Elsewhere says that the mount is in another mount namespace: that of a
 	// container, or of prismfs run.
@@ -81,13 +81,13 @@ func recordOf(socket string) string { return strings.TrimSuffix(socket, socketSu
 // beginAnswering lets the control socket tell how the mount is, and writes down
 // what is known of it.
 func (m *mount) beginAnswering() {
+	if entry, ok, err := mountedAt(m.opt.Mountpoint); err == nil && ok {
+		m.device = entry.device
+	}
 	if m.socket == nil {
 		return
 	}
-	r := record{Status: m.identity(), Socket: m.socket.path}
-	if entry, ok, err := mountedAt(m.opt.Mountpoint); err == nil && ok {
-		r.Device = entry.device
-	}
+	r := record{Status: m.identity(), Device: m.device, Socket: m.socket.path}
 	if err := os.WriteFile(recordOf(m.socket.path), []byte(jsonText(r)), 0o600); err != nil {
 		m.log.Debug("should this process hang, prismfs status will know less of it", "error", err)
 	}

@@ -138,6 +138,7 @@ func (n *imageCount) Type() string { return "off|N" }
 
 func newMountCommand() *cobra.Command {
 	f := mountFlags{readAhead: order.DefaultImages}
+	var linger time.Duration
 	cmd := &cobra.Command{
 		Use:   "mount SRC MOUNTPOINT",
 		Short: "Mount a dataset as decoded files",
@@ -159,10 +160,12 @@ MOUNTPOINT/.prismfs/stats the counters.`,
 			}
 			log := logFileOf(cmd)
 			switch {
+			case linger < 0:
+				return usageError("--linger %v is negative", linger)
 			case os.Getenv(envReady) != "":
-				return serveInBackground(opt, service{log: log})
+				return serveInBackground(opt, service{log: log, linger: linger})
 			case f.foreground:
-				return serve(opt, service{log: log})
+				return serve(opt, service{log: log, linger: linger})
 			}
 			if _, ok := fs.HandedOver(args[1]); ok {
 				return usageError("mounting on %s: whoever hands a descriptor over waits for this process; add --foreground", args[1])
@@ -171,6 +174,7 @@ MOUNTPOINT/.prismfs/stats the counters.`,
 		},
 	}
 	f.register(cmd)
+	cmd.Flags().DurationVar(&linger, "linger", 0, "when SIGTERM comes and files are open, detach the mount, serve them for so long, and end (default: stay mounted)")
 	cmd.Flags().BoolVarP(&f.foreground, "foreground", "f", false, "stay in the foreground; Ctrl-C unmounts")
 	return cmd
 }

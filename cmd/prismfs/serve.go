@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/signal"
 	"syscall"
+	"time"
 
 	"prismfs/fs"
 )
@@ -19,13 +20,14 @@ type service struct {
 	// keeper is open for as long as somebody else decides how long the mount is
 	// there; its end detaches, and signals do nothing. nil leaves it to signals.
 	keeper io.Reader
+	// linger is for how long files that are open when a signal comes can still be
+	// read: the mount is detached at once. 0 keeps a busy mount.
+	linger time.Duration
 }
 
-// serve mounts, reports and stays until the mount is gone. The first signal
-// unmounts. If files are open the mount stays, and a second one detaches it: it
-// vanishes, and the files stay readable until they are closed. SIGHUP opens the log
-// file anew; where there is none, a process in the foreground takes it for the
-// end of its terminal.
+// serve mounts, reports and stays until the mount is gone; departure says how signals
+// end it. SIGHUP opens the log file anew; where there is none, a process in the
+// foreground takes it for the end of its terminal.
 func serve(opt fs.Options, s service) error {
 	signals := make(chan os.Signal, 2)
 	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
@@ -47,18 +49,20 @@ func serve(opt fs.Options, s service) error {
 		return err
 	}
 	fs.LimitHeap(mounted.Stats().CacheBudget)
-	tellSystemd("READY=1")
+	tellSystemd("READY=1\nSTATUS=" + s.state(mounted, opt))
 	gone := make(chan struct{})
 	go func() {
 		mounted.Wait()
 		close(gone)
 	}()
-	lazy := false
+	leaving := departure{mounted: mounted, linger: s.linger}
 	abandoned := s.keeperEnds()
 	for {
 		select {
 		case <-gone:
 			return nil
+		case <-leaving.over:
+			return leaving.end()
 		case <-abandoned:
 			if err := mounted.Detach(); err != nil {
 				mounted.Logger().Debug("it is detached already", "error", err)
@@ -72,14 +76,20 @@ func serve(opt fs.Options, s service) error {
 			if s.keeper != nil {
 				continue
 			}
-			if err := leave(mounted, lazy); err != nil {
-				mounted.Logger().Warn("still mounted; a second signal detaches it", "error", err)
-			} else if mounted.HandedOver() {
-				return nil // who mounted it unmounts it
+			if leaving.signalled() {
+				return leaving.end()
 			}
-			lazy = true
 		}
 	}
+}
+
+// state is what systemctl status shows.
+func (s service) state(mounted *fs.Mounted, opt fs.Options) string {
+	text := oneLine(opt.Source) + " at " + oneLine(opt.Mountpoint) + ", " + speedText(mounted.Stats().Passthrough)
+	if s.log != nil {
+		text += "; log " + oneLine(s.log.path)
+	}
+	return text
 }
 
 // keeperEnds returns a channel that is closed when the keeper has gone.
@@ -93,13 +103,6 @@ func (s service) keeperEnds() <-chan struct{} {
 		close(gone)
 	}()
 	return gone
-}
-
-func leave(mounted *fs.Mounted, lazy bool) error {
-	if lazy {
-		return mounted.Detach()
-	}
-	return mounted.Unmount()
 }
 
 func (s service) reopenLog(log *slog.Logger) {

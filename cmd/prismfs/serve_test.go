@@ -72,13 +72,14 @@ func TestServiceManagerIsTold(t *testing.T) {
 	}
 	defer cmd.Wait()
 	defer cmd.Process.Signal(syscall.SIGTERM)
-	buf := make([]byte, 100)
+	buf := make([]byte, 1000)
 	if err := socket.SetReadDeadline(time.Now().Add(30 * time.Second)); err != nil {
 		t.Fatal(err)
 	}
 	n, err := socket.Read(buf)
-	if err != nil || string(buf[:n]) != "READY=1" {
-		t.Fatalf("the service manager was told %q, %v", buf[:n], err)
+	told := string(buf[:n])
+	if err != nil || !strings.HasPrefix(told, "READY=1\nSTATUS="+packed+" at "+mnt+", ") || strings.Count(told, "\n") != 1 {
+		t.Fatalf("the service manager was told %q, %v", told, err)
 	}
 	if !isMounted(t, mnt) {
 		t.Error("it was told before there was a mount")
