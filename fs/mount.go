@@ -73,7 +73,9 @@ type Options struct {
 	// MountOptions are further options as mount(8) passes them.
 	MountOptions []string
 	// NonEmpty allows a mount point that has files, which the mount hides.
-	NonEmpty     bool
+	NonEmpty bool
+	// Mkdir makes the mount point if it is missing; its parent has to be there.
+	Mkdir        bool
 	EntryTimeout time.Duration // of names; 0 takes DefaultTimeout, a negative one is none
 	AttrTimeout  time.Duration // of attributes; the same
 	Limits       l3.Limits     // of one image; the zero value takes the default
@@ -163,7 +165,7 @@ func Mount(opt Options) (*Mounted, error) {
 		opt.Mountpoint = filepath.Clean(opt.Mountpoint)
 		err = checkHandedOver(opt.Mountpoint, fd)
 	default:
-		if opt.Mountpoint, err = checkMountpoint(opt.Source, opt.Mountpoint, opt.NonEmpty, opt.Logger); err == nil {
+		if opt.Mountpoint, err = checkMountpoint(opt.Source, opt.Mountpoint, opt.NonEmpty, opt.Mkdir, opt.Logger); err == nil {
 			err = checkFuse(opt.Mountpoint)
 		}
 	}

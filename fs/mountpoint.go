@@ -87,8 +87,8 @@ func mountedAt(path string) (mountEntry, bool, error) {
 }
 
 // checkMountpoint returns the absolute mount point, or why it cannot be one. A
-// mount whose daemon died is cleared away.
-func checkMountpoint(source, mountpoint string, nonEmpty bool, log *slog.Logger) (string, error) {
+// mount whose daemon died is cleared away; mkdir makes a folder that is missing.
+func checkMountpoint(source, mountpoint string, nonEmpty, mkdir bool, log *slog.Logger) (string, error) {
 	abs, err := resolveParent(mountpoint)
 	if err != nil {
 		return "", &MountError{Mountpoint: mountpoint, Reason: ReasonMountpoint, Err: err}
@@ -110,9 +110,15 @@ func checkMountpoint(source, mountpoint string, nonEmpty bool, log *slog.Logger)
 		}
 	}
 	info, err := os.Stat(abs)
+	if mkdir && errors.Is(err, os.ErrNotExist) {
+		if err := os.Mkdir(abs, 0o755); err != nil {
+			return refuse(ReasonMountpoint, "%w", err)
+		}
+		info, err = os.Stat(abs)
+	}
 	switch {
 	case errors.Is(err, os.ErrNotExist):
-		return refuse(ReasonMountpoint, "the mount point does not exist; make it with mkdir %s", abs)
+		return refuse(ReasonMountpoint, "the mount point does not exist; make it with mkdir %s, or give --mkdir", abs)
 	case err != nil:
 		return refuse(ReasonMountpoint, "%w", err)
 	case !info.IsDir():

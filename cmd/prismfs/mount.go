@@ -51,6 +51,7 @@ type mountFlags struct {
 	device     string
 	allowOther bool
 	nonEmpty   bool
+	mkdir      bool
 	foreground bool
 	options    optionList
 	timeout    time.Duration
@@ -188,6 +189,7 @@ func (f *mountFlags) register(cmd *cobra.Command) {
 	flags.StringVar(&f.backend, "backend", "auto", "what decodes: cpu, cuda (an NVIDIA GPU, or the mount is refused), or auto (a GPU where there is one)")
 	flags.StringVar(&f.device, "device", "", "the GPU that decodes: its index, UUID or the UUID of a MIG part (default: the freest)")
 	flags.BoolVar(&f.allowOther, "allow-other", false, "let other users read, as the permissions of the source allow")
+	flags.BoolVar(&f.mkdir, "mkdir", false, "make the mount point if it does not exist")
 	flags.BoolVar(&f.nonEmpty, "nonempty", false, "mount over a folder that has files")
 	f.options.flags = flags
 	flags.BoolVar(&f.options.sloppy, "sloppy", false, "pass over options after -o that are unknown")
@@ -237,7 +239,7 @@ func (f *mountFlags) mountOptions(source, mountpoint string) (fs.Options, error)
 		Source: source, Mountpoint: mountpoint,
 		View: view, CacheBytes: int64(f.cache), CachePolicy: cache.Policy(f.policy), Workers: f.jobs, ReadAhead: int(f.readAhead),
 		Backend: backend, Device: f.device,
-		AllowOther: f.allowOther, NonEmpty: f.nonEmpty, MountOptions: f.options.kernel,
+		AllowOther: f.allowOther, NonEmpty: f.nonEmpty, Mkdir: f.mkdir, MountOptions: f.options.kernel,
 		EntryTimeout: timeout, AttrTimeout: timeout,
 		KeepDuplicates: f.keepDuplicates, TolerateJPEGWarnings: f.tolerate,
 		MaxGap: f.maxGap.option(), Throttle: int64(f.throttle), TableDir: f.tableDir,

@@ -138,6 +138,29 @@ func TestMountInBackground(t *testing.T) {
 	}
 }
 
+func TestMakesTheMountpoint(t *testing.T) {
+	packed, parent := packedImages(t)
+	mnt := filepath.Join(parent, "mnt")
+	if status, out := output(t, prismfs("mount", packed, mnt)); status != statusMountPoint || !strings.Contains(out, "--mkdir") {
+		t.Errorf("a missing mount point: status %d: %s", status, out)
+	}
+	if status, out := output(t, prismfs("mount", "--mkdir", packed, filepath.Join(mnt, "deeper"))); status != statusMountPoint {
+		t.Errorf("without its parent, too: status %d: %s", status, out)
+	}
+	if status, out := output(t, prismfs("mount", "--mkdir", packed, mnt)); status != statusOK || !isMounted(t, mnt) {
+		t.Errorf("--mkdir: status %d: %s", status, out)
+	}
+	if status, out := output(t, prismfs("umount", mnt)); status != statusOK {
+		t.Fatalf("umount: status %d: %s", status, out)
+	}
+	if status, out := output(t, prismfs("mount", "-o", "mkdir", packed, mnt)); status != statusOK {
+		t.Errorf("one that is there: status %d: %s", status, out)
+	}
+	if status, out := output(t, prismfs("umount", mnt)); status != statusOK {
+		t.Errorf("umount: status %d: %s", status, out)
+	}
+}
+
 // TestSessionOfBackground: an automount of systemd lets its own process group alone look
 // at the mount point while it is being mounted; a terminal's signals concern the caller's.
 func TestSessionOfBackground(t *testing.T) {
