@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"os"
 	"strings"
 	"syscall"
 
@@ -25,15 +26,23 @@ type control struct {
 type controlEntry struct {
 	name string
 	text func() string
+	mode uint32
 }
+
+// The log names files of the source to whoever reads it, those that he may not even
+// list among them; so it is for the user who mounted, and root. The rest is for all.
+const (
+	forAll   = 0o444
+	forOwner = 0o400
+)
 
 func newControl(m *mount) *control {
 	return &control{m: m, files: []controlEntry{
-		{"stats", m.statsText},
-		{"version", m.versionText},
-		{"config", m.configText},
-		{"log", m.tail.String},
-		{"views", viewsText},
+		{"stats", m.statsText, forAll},
+		{"version", m.versionText, forAll},
+		{"config", m.configText, forAll},
+		{"log", m.tail.String, forOwner},
+		{"views", viewsText, forAll},
 	}}
 }
 
@@ -95,7 +104,8 @@ type controlFile struct {
 type controlHandle struct{ text []byte }
 
 func (f *controlFile) fillAttr(a *fuse.Attr) {
-	a.Mode = fuse.S_IFREG | 0o444
+	a.Mode = fuse.S_IFREG | f.entry.mode
+	a.Uid, a.Gid = uint32(os.Getuid()), uint32(os.Getgid())
 	a.Blksize = blockBytes
 	a.Nlink = 1
 }

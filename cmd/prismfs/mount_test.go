@@ -161,6 +161,21 @@ func TestMakesTheMountpoint(t *testing.T) {
 	}
 }
 
+// TestLogIsForTheOwner: it names files that other readers of the mount may not even list.
+func TestLogIsForTheOwner(t *testing.T) {
+	packed, mnt := packedImages(t)
+	if status, out := output(t, prismfs("mount", packed, mnt)); status != statusOK {
+		t.Fatalf("mount: status %d: %s", status, out)
+	}
+	for name, want := range map[string]string{"log": "400", "stats": "444", "config": "444"} {
+		want += " " + strconv.Itoa(os.Getuid()) + "\n"
+		out, err := exec.Command("stat", "-c", "%a %u", filepath.Join(mnt, ".prismfs", name)).Output()
+		if err != nil || string(out) != want {
+			t.Errorf(".prismfs/%s: mode and owner are %q, %v; want %q", name, out, err, want)
+		}
+	}
+}
+
 // TestSessionOfBackground: an automount of systemd lets its own process group alone look
 // at the mount point while it is being mounted; a terminal's signals concern the caller's.
 func TestSessionOfBackground(t *testing.T) {
