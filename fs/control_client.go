@@ -161,7 +161,12 @@ func dialControl(mountpoint string) (*http.Client, error) {
 // socketClient returns a client of a control socket.
 func socketClient(socket string) *http.Client {
 	dial := func(ctx context.Context, _, _ string) (net.Conn, error) {
-		return new(net.Dialer).DialContext(ctx, "unix", socket)
+		conn, err := new(net.Dialer).DialContext(ctx, "unix", socket)
+		if errors.Is(err, os.ErrNotExist) {
+			err = fmt.Errorf("its control socket %s is not here (%w); where its daemon is in another container, ask there, or share the socket's folder with this one",
+				socket, syscall.ENOENT)
+		}
+		return conn, err
 	}
 	return &http.Client{Timeout: controlTimeout, Transport: &http.Transport{DialContext: dial, ExpectContinueTimeout: controlTimeout}}
 }

@@ -225,10 +225,13 @@ func askThrough(ctx context.Context, e mountEntry) Status {
 	}
 	asked := askStatus(ctx, record{Status: s, Device: e.device, Socket: config.Socket})
 	asked.socket, asked.device, asked.Mountpoint = config.Socket, e.device, e.mountpoint
-	if asked.State != StateServing { // though it answers through the mount
-		return s
+	switch asked.State {
+	case StateServing:
+		return asked
+	case StateDead: // though it answers through the mount, so both paths and processes are others here
+		s.PID, s.Why = 0, "how full and how fast it is, is known in the container of its daemon alone"
 	}
-	return asked
+	return s
 }
 
 // joinFound adds mounts that were looked at. A daemon that was handed a descriptor
