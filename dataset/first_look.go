@@ -20,6 +20,10 @@ type nearStore interface {
 	// of its first bytes as p and the file have. The bytes are those of the file
 	// that Info describes, else the error is ErrChanged.
 	ReadStart(ctx context.Context, path string, p []byte) (Info, int, error)
+
+	// OpenFolder opens a folder to look at many of its files; errors.ErrUnsupported
+	// says that they have to be looked at one by one.
+	OpenFolder(ctx context.Context, path string) (nearFolder, error)
 }
 
 // startPool has buffers for the beginnings of files.

@@ -320,6 +320,10 @@ func infoOf(fd int) (Info, error) {
 			return Info{}, err
 		}
 	}
+	return infoFrom(&st), nil
+}
+
+func infoFrom(st *unix.Stat_t) Info {
 	return Info{
 		Kind: kindOf(st.Mode),
 		Size: st.Size,
@@ -330,7 +334,7 @@ func infoOf(fd int) (Info, error) {
 			Dev: uint64(st.Dev), Ino: st.Ino, Size: st.Size,
 			MTimeNS: st.Mtim.Nano(), CTimeNS: st.Ctim.Nano(),
 		},
-	}, nil
+	}
 }
 
 func kindOf(mode uint32) Kind {

@@ -16,6 +16,8 @@ type Fallbacks struct {
 	Memfd         bool // buffers are memfds
 	Memory        bool // buffers are plain memory
 	ReadAhead     bool // images are decoded ahead however busy the machine is
+	FewNames      bool // the kernel may remember a thousand names
+	NoPrune       bool // the kernel knows no message to forget nodes
 	// RefuseEvery n > 0 refuses every nth registration of a backing file.
 	RefuseEvery uint64
 	// Store is what goes wrong with the source.
@@ -24,7 +26,7 @@ type Fallbacks struct {
 
 // The environment variables that ParseFallbacks is given the values of.
 const (
-	EnvForce = "PRISMFS_FORCE" // comma-separated: no-fsopen, no-passthrough, memfd, memory, read-ahead
+	EnvForce = "PRISMFS_FORCE" // comma-separated: no-fsopen, no-passthrough, memfd, memory, read-ahead, few-names, no-prune
 	EnvFault = "PRISMFS_FAULT" // register:N
 	EnvStore = "PRISMFS_STORE" // a script of dataset.ParseFaults
 )
@@ -39,7 +41,7 @@ func ParseFallbacks(force, fault, store string) (Fallbacks, error) {
 	}
 	flags := map[string]*bool{
 		"no-fsopen": &f.NoFsopen, "no-passthrough": &f.NoPassthrough, "memfd": &f.Memfd, "memory": &f.Memory,
-		"read-ahead": &f.ReadAhead,
+		"read-ahead": &f.ReadAhead, "few-names": &f.FewNames, "no-prune": &f.NoPrune,
 	}
 	for word := range strings.SplitSeq(force, ",") {
 		if word == "" {
@@ -47,7 +49,7 @@ func ParseFallbacks(force, fault, store string) (Fallbacks, error) {
 		}
 		flag, ok := flags[word]
 		if !ok {
-			return f, fmt.Errorf("%s=%s: %q is none of no-fsopen, no-passthrough, memfd, memory, read-ahead", EnvForce, force, word)
+			return f, fmt.Errorf("%s=%s: %q is none of no-fsopen, no-passthrough, memfd, memory, read-ahead, few-names, no-prune", EnvForce, force, word)
 		}
 		*flag = true
 	}
@@ -69,7 +71,10 @@ func (f Fallbacks) String() string {
 	for _, w := range []struct {
 		on   bool
 		name string
-	}{{f.NoFsopen, "no-fsopen"}, {f.NoPassthrough, "no-passthrough"}, {f.Memfd, "memfd"}, {f.Memory, "memory"}, {f.ReadAhead, "read-ahead"}} {
+	}{
+		{f.NoFsopen, "no-fsopen"}, {f.NoPassthrough, "no-passthrough"}, {f.Memfd, "memfd"}, {f.Memory, "memory"}, {f.ReadAhead, "read-ahead"},
+		{f.FewNames, "few-names"}, {f.NoPrune, "no-prune"},
+	} {
 		if w.on {
 			words = append(words, w.name)
 		}

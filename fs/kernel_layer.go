@@ -10,7 +10,7 @@ import (
 )
 
 // kernelLayer stands between the kernel and go-fuse's node file system. It does
-// four things which that does not:
+// five things which that does not:
 //
 //   - It owns backing ids. go-fuse's own way (FilePassthroughFder) drops the id
 //     after our release has run, so that under load an open can be given the
@@ -22,6 +22,7 @@ import (
 //   - It reads listings itself (listing.go), with attributes where somebody wants
 //     them (listing_plus.go).
 //   - It counts requests, and remembers those in progress (slow_requests.go).
+//   - It bounds how many names the kernel remembers (remembered.go).
 type kernelLayer struct {
 	fuse.RawFileSystem
 
@@ -30,7 +31,9 @@ type kernelLayer struct {
 	flight   requestsInFlight
 	listings sync.Map // handles of open directories → *listing
 	requests [numOperations]atomic.Uint64
-	lookups  atomic.Int64 // that the kernel has not forgotten
+	names    *remembered
+	wishes   *wishes
+	told     atomic.Uint64 // names, with attributes
 
 	panicked func(what any) fuse.Status // for goroutines of ours, as go-fuse has it for its own
 }
@@ -113,14 +116,15 @@ func (l *kernelLayer) Lookup(cancel <-chan struct{}, h *fuse.InHeader, name stri
 	defer l.flight.end(cancel)
 	status := l.RawFileSystem.Lookup(cancel, h, name, out)
 	if status.Ok() && out.NodeId != 0 {
-		l.lookups.Add(1)
+		l.names.lookedUp(h.NodeId, name, out)
+		l.wishes.lookedUp(h.Pid, h.NodeId)
 	}
 	return status
 }
 
 func (l *kernelLayer) Forget(nodeid, nlookup uint64) {
 	l.count(opForget)
-	l.lookups.Add(-int64(nlookup))
+	l.names.forgot(nodeid, nlookup)
 	l.RawFileSystem.Forget(nodeid, nlookup)
 }
 
@@ -159,7 +163,7 @@ func (l *kernelLayer) ReadDir(cancel <-chan struct{}, in *fuse.ReadIn, out *fuse
 	l.flight.begin(cancel, opReaddir)
 	defer l.flight.end(cancel)
 	if of, ok := l.listings.Load(in.Fh); ok {
-		return of.(*listing).read(in.Offset, out.AddDirEntry)
+		return of.(*listing).read(in.Offset, func(e listedEntry) bool { return out.AddDirEntry(e.DirEntry) })
 	}
 	return l.RawFileSystem.ReadDir(cancel, in, out)
 }

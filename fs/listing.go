@@ -8,7 +8,16 @@ import (
 	"syscall"
 
 	"github.com/hanwen/go-fuse/v2/fuse"
+
+	"prismfs/dataset"
 )
+
+// listedEntry is an entry of a listing. sample is the name in the source of the
+// sample that its name stands for, "" where only a lookup can tell what that is.
+type listedEntry struct {
+	fuse.DirEntry
+	sample string
+}
 
 // listing is an open directory. Entries stream from the source: neither it nor
 // we hold all the names.
@@ -19,22 +28,24 @@ import (
 //
 // The offset of an entry is its number, counted from 1: where to go on.
 type listing struct {
-	entries iter.Seq2[fuse.DirEntry, error]
+	entries iter.Seq2[listedEntry, error]
 	fail    func(error) syscall.Errno
 	told    bool // attributes may be told with the names: the kernel may keep them
+	in      *dirNode
 
 	mu     sync.Mutex
-	next   func() (fuse.DirEntry, error, bool)
+	next   func() (listedEntry, error, bool)
 	stop   func()
-	taken  uint64          // entries that came from the stream
-	at     uint64          // the offset that the kernel has come to
-	last   []fuse.DirEntry // of the last answer; the kernel may go back into it
-	ahead  []fuse.DirEntry // entries that come before those of the stream
-	failed syscall.Errno   // to be told with the next answer
+	taken  uint64           // entries that came from the stream
+	at     uint64           // the offset that the kernel has come to
+	last   []listedEntry    // of the last answer; the kernel may go back into it
+	ahead  []listedEntry    // entries that come before those of the stream
+	failed syscall.Errno    // to be told with the next answer
+	from   dataset.Identity // of the folder in the source when the stream began
 }
 
 // read answers with the entries behind an offset, as many as there is room for.
-func (l *listing) read(off uint64, add func(fuse.DirEntry) bool) fuse.Status {
+func (l *listing) read(off uint64, add func(listedEntry) bool) fuse.Status {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if off != l.at {
@@ -61,7 +72,7 @@ func (l *listing) read(off uint64, add func(fuse.DirEntry) bool) fuse.Status {
 }
 
 // entry returns the next entry, nil at the end.
-func (l *listing) entry() (*fuse.DirEntry, syscall.Errno) {
+func (l *listing) entry() (*listedEntry, syscall.Errno) {
 	if errno := l.failed; errno != 0 {
 		l.failed = 0
 		return nil, errno

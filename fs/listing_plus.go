@@ -2,63 +2,77 @@ package fs
 
 import (
 	"sync"
+	"sync/atomic"
 
 	"github.com/hanwen/go-fuse/v2/fuse"
 )
 
-// ls -l reads some names of a folder, stats each, and reads the next ones. The
-// kernel then asks for names with attributes (READDIRPLUS), so that no stat of
-// these has to come to us. To tell attributes is to look names up, which reads
-// headers that a plain listing does not need. So it is done for those alone who
-// have looked names up since they last read some. That is what the kernel asks
-// by, but for the beginning of a folder, where it always does: there nobody can
-// have wanted attributes yet, and names come without.
+// Names come with attributes for who wants them (listing_wishes.go): then no stat of
+// these has to come to us. To tell attributes is to look names up, which reads headers
+// that a plain listing does not need.
+//
+// The kernel asks for all names in this way (READDIRPLUS), and we say which ones have
+// attributes. It could choose by itself, too (READDIRPLUS_AUTO), but knows less: it
+// asks for none where one answer has followed another without a stat in between, and
+// most programs read a folder whole before they stat anything.
 
 // ReadDirPlus answers with names, and attributes where somebody wants them.
 func (l *kernelLayer) ReadDirPlus(cancel <-chan struct{}, in *fuse.ReadIn, out *fuse.DirEntryList) fuse.Status {
 	l.count(opReaddir)
-	l.flight.begin(cancel, opReaddir)
+	q := l.flight.begin(cancel, opReaddir)
 	defer l.flight.end(cancel)
-	of, ok := l.listings.Load(in.Fh)
+	v, ok := l.listings.Load(in.Fh)
 	if !ok {
 		return l.readDirBare(cancel, in, out)
 	}
+	of := v.(*listing)
 	// An entry without a node number is a name without attributes.
 	var named []namedEntry
-	status := of.(*listing).read(in.Offset, func(e fuse.DirEntry) bool {
-		entry := out.AddDirLookupEntry(e)
+	status := of.read(in.Offset, func(e listedEntry) bool {
+		entry := out.AddDirLookupEntry(e.DirEntry)
 		if entry == nil {
 			return false
 		}
 		if e.Name != "." && e.Name != ".." {
-			named = append(named, namedEntry{e.Name, entry})
+			named = append(named, namedEntry{e, entry})
 		}
 		return true
 	})
-	if status.Ok() && in.Offset > 0 && of.(*listing).told {
-		l.tellAttributes(cancel, in, named)
+	if !status.Ok() || !of.told || len(named) == 0 {
+		return status
 	}
+	wanted := l.wishes.attributes(in.Pid)
+	if wanted {
+		l.tellAttributes(cancel, in, of, q, named)
+	}
+	l.wishes.listed(in.Pid, in.NodeId, len(named), wanted)
 	return status
 }
 
 // namedEntry is a place for what is told of a name.
 type namedEntry struct {
-	name  string
-	entry *fuse.EntryOut
+	listedEntry
+	out *fuse.EntryOut
 }
 
 // tellAttributes looks names up for an answer. Who has gone waits for no more.
-func (l *kernelLayer) tellAttributes(cancel <-chan struct{}, in *fuse.ReadIn, named []namedEntry) {
+func (l *kernelLayer) tellAttributes(cancel <-chan struct{}, in *fuse.ReadIn, of *listing, q *pending, named []namedEntry) {
+	batch := of.batch(q)
+	defer batch.close()
 	var wg sync.WaitGroup
-	workers := min(listWorkers, len(named))
-	for w := range workers {
+	var next atomic.Int64
+	for range min(listWorkers, len(named)) {
 		wg.Go(func() {
-			for i := w; i < len(named); i += workers {
+			for {
+				i := int(next.Add(1)) - 1
+				if i >= len(named) {
+					return
+				}
 				select {
 				case <-cancel:
 					return
 				default:
-					l.tell(cancel, in, named[i])
+					l.tell(cancel, in, batch, named[i])
 				}
 			}
 		})
@@ -67,19 +81,21 @@ func (l *kernelLayer) tellAttributes(cancel <-chan struct{}, in *fuse.ReadIn, na
 }
 
 // tell looks a name up. Of one that fails nothing is told: a stat will.
-func (l *kernelLayer) tell(cancel <-chan struct{}, in *fuse.ReadIn, n namedEntry) {
+func (l *kernelLayer) tell(cancel <-chan struct{}, in *fuse.ReadIn, batch *listingBatch, n namedEntry) {
 	defer func() {
 		if what := recover(); what != nil {
 			l.panicked(what)
-			*n.entry = fuse.EntryOut{}
+			*n.out = fuse.EntryOut{}
 		}
 	}()
+	batch.find(n.listedEntry)
 	header := in.InHeader
-	if status := l.RawFileSystem.Lookup(cancel, &header, n.name, n.entry); !status.Ok() || n.entry.NodeId == 0 {
-		*n.entry = fuse.EntryOut{}
+	if status := l.RawFileSystem.Lookup(cancel, &header, n.Name, n.out); !status.Ok() || n.out.NodeId == 0 {
+		*n.out = fuse.EntryOut{}
 		return
 	}
-	l.lookups.Add(1)
+	l.names.lookedUp(in.NodeId, n.Name, n.out)
+	l.told.Add(1)
 }
 
 // The sizes of entries: a name takes at least bareEntryBytes, and with room for

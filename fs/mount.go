@@ -292,10 +292,14 @@ func newMount(opt Options, store dataset.Store) (*mount, error) {
 		}),
 		auto:    new(fidelities),
 		readers: newReaderTimes(),
-		layer:   new(kernelLayer),
+		layer:   &kernelLayer{names: newRemembered()},
 		started: time.Now(),
 		pid:     os.Getpid(),
 		closing: make(chan struct{}),
+	}
+	var err error
+	if m.layer.wishes, err = newWishes(); err != nil {
+		return nil, err
 	}
 	if err := m.openDecoder(); err != nil {
 		return nil, err
@@ -306,7 +310,6 @@ func newMount(opt Options, store dataset.Store) (*mount, error) {
 	m.ahead = m.newReadAhead()
 	m.echo = newEchoViews(m)
 	m.plans = newPlans(m)
-	var err error
 	if m.streams, err = newStreams(m); err != nil {
 		return nil, err
 	}
@@ -348,9 +351,10 @@ func mountOptions(opt Options, log *slog.Logger) *fuse.MountOptions {
 		// Splicing gains nothing over copying here, and a request of 1 MiB and
 		// its header is more than a pipe holds.
 		DisableSplice: true,
-		// Maps of files that are open for direct reads, see direct_reads.go; and
-		// attributes with names where somebody wants them, see listing_plus.go.
-		ExtraCapabilities: fuse.CAP_DIRECT_IO_ALLOW_MMAP | fuse.CAP_READDIRPLUS_AUTO,
+		// Maps of files that are open for direct reads, see direct_reads.go. That
+		// the kernel always asks for names with attributes (no READDIRPLUS_AUTO) is
+		// what listing_plus.go wants.
+		ExtraCapabilities: fuse.CAP_DIRECT_IO_ALLOW_MMAP,
 		Logger:            slog.NewLogLogger(log.Handler(), slog.LevelWarn),
 	}
 }
@@ -395,9 +399,11 @@ func (m *mount) makeCache(server *fuse.Server) error {
 		return errors.Join(err, medium.Close())
 	}
 	m.cache.LimitWork(workLimit(budget), m.work)
+	m.layer.names.limit(namesFor(budget, m.opt.Force))
 	m.echo.setBudget(budget)
 	go m.watchMemory(budget)
 	go m.watchRequests()
+	go m.boundNames(server, m.opt.Force)
 	return nil
 }
 

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"sync/atomic"
 	"syscall"
+	"time"
 	"unique"
 
 	gofs "github.com/hanwen/go-fuse/v2/fs"
@@ -36,7 +37,7 @@ func (d *dirNode) Lookup(ctx context.Context, name string, out *fuse.EntryOut) (
 	}
 	written := path.Join(d.written, name)
 	d.m.layer.flight.note(ctx, written)
-	t, err := d.m.names.resolve(background, d.at, name)
+	t, err := d.find(ctx, name)
 	if err == nil && t.kind == folder {
 		err = d.loop(t)
 	}
@@ -53,6 +54,16 @@ func (d *dirNode) Lookup(ctx context.Context, name string, out *fuse.EntryOut) (
 	n.fillAttr(&out.Attr)
 	d.m.setTimeouts(out)
 	return d.newChild(ctx, n, written, fuse.S_IFREG, generation(written, t.info.ID)), 0
+}
+
+// find resolves a name, unless the listing that asks for it has done so.
+func (d *dirNode) find(ctx context.Context, name string) (target, error) {
+	if q := d.m.layer.flight.of(ctx.Done()); q != nil && q.found != nil {
+		if t, ok := q.found.LoadAndDelete(name); ok {
+			return t.(target), nil
+		}
+	}
+	return d.m.names.resolve(background, d.at, name)
 }
 
 func (d *dirNode) lookedUpFolder(ctx context.Context, written string, t target, out *fuse.EntryOut) *gofs.Inode {
@@ -158,16 +169,18 @@ func (d *dirNode) OpendirHandle(ctx context.Context, flags uint32) (gofs.FileHan
 			return nil, 0, d.m.fail("opendir", d.written, err)
 		}
 	}
-	l := &listing{entries: d.entries(), fail: func(err error) syscall.Errno { return d.m.fail("readdir", d.written, err) }}
+	l := &listing{in: d, fail: func(err error) syscall.Errno { return d.m.fail("readdir", d.written, err) }}
+	l.entries = d.entries(&l.from)
 	// What is told of names that the kernel must not keep would be asked again.
 	l.told = d.m.opt.AttrTimeout > 0 && d.at.view.Auto.Word == "" && d.at.view.Echo.Factor == 0
 	d.m.layer.grantListing(ctx, l)
 	return l, 0, 0
 }
 
-// entries yields the directory as the view shows it.
-func (d *dirNode) entries() iter.Seq2[fuse.DirEntry, error] {
-	return func(yield func(fuse.DirEntry, error) bool) {
+// entries yields the directory as the view shows it; from is set to what its folder
+// is before anything of it is read.
+func (d *dirNode) entries(from *dataset.Identity) iter.Seq2[listedEntry, error] {
+	return func(yield func(listedEntry, error) bool) {
 		above := d.parent
 		if above == nil {
 			above = d
@@ -177,9 +190,13 @@ func (d *dirNode) entries() iter.Seq2[fuse.DirEntry, error] {
 			{Name: "..", Ino: above.StableAttr().Ino, Mode: fuse.S_IFDIR},
 		}
 		for _, e := range dots {
-			if !yield(e, nil) {
+			if !yield(listedEntry{DirEntry: e}, nil) {
 				return
 			}
+		}
+		*from = dataset.Identity{}
+		if info, err := d.stat(); err == nil {
+			*from = settled(info.ID, time.Now())
 		}
 		err := d.m.names.list(background, d.at, func(e dataset.DirEntry, name string) bool {
 			if d.parent == nil && name == controlName {
@@ -190,10 +207,13 @@ func (d *dirNode) entries() iter.Seq2[fuse.DirEntry, error] {
 			if e.Kind == dataset.Dir {
 				mode = fuse.S_IFDIR
 			}
-			return yield(fuse.DirEntry{Name: name, Ino: inodeNumber(path.Join(d.written, name)), Mode: mode}, nil)
+			return yield(listedEntry{
+				DirEntry: fuse.DirEntry{Name: name, Ino: inodeNumber(path.Join(d.written, name)), Mode: mode},
+				sample:   sampleOf(e, name, d.at.view),
+			}, nil)
 		})
 		if err != nil {
-			yield(fuse.DirEntry{}, err)
+			yield(listedEntry{}, err)
 		}
 	}
 }

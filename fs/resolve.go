@@ -114,12 +114,17 @@ func (r resolver) sampleAt(ctx context.Context, source string, v View) (target, 
 	if err != nil {
 		return target{}, err
 	}
+	return r.targetOf(ctx, s, v)
+}
+
+// targetOf returns a sample as the view has it.
+func (r resolver) targetOf(ctx context.Context, s *dataset.Sample, v View) (target, error) {
 	v = r.auto.now(v)
 	c, err := contentOf(ctx, r.ds, s, v)
 	if err != nil {
 		return target{}, err
 	}
-	return target{kind: sample, source: source, info: s.Info, sample: c, view: v}, nil
+	return target{kind: sample, source: s.Path, info: s.Info, sample: c, view: v}, nil
 }
 
 // sampleNamed finds the sample that has the given name in view v; taken is as

@@ -36,8 +36,9 @@ const (
 type pending struct {
 	op        operation
 	since     time.Time
-	backingID int32    // granted by a node's Open
-	listing   *listing // granted by a node's opening of a directory
+	backingID int32     // granted by a node's Open
+	listing   *listing  // granted by a node's opening of a directory
+	found     *sync.Map // string → target: what names of a listing stand for; nil for all others
 
 	mu    sync.Mutex
 	about string // path, "" where the node did not say

@@ -67,7 +67,11 @@ type Stats struct {
 	Passthrough      any               `json:"passthrough"` // true, or why not
 	RegisterFailures uint64            `json:"register_failures"`
 	Memory           MemoryUse         `json:"memory"`
-	LookupsHeld      int64             `json:"lookups_held"` // of inodes that the kernel has not forgotten
+	LookupsHeld      int64             `json:"lookups_held"`          // of inodes that the kernel has not forgotten
+	NamesHeld        int               `json:"names_held"`            // inodes that the kernel has not forgotten
+	NamesLimit       int               `json:"names_limit"`           // beyond which it is asked to
+	NamesAsked       uint64            `json:"names_asked_to_forget"` // as often as it was
+	NamesTold        uint64            `json:"names_told"`            // with their attributes, by listings
 	Goroutines       int               `json:"goroutines"`
 	UptimeSeconds    int64             `json:"uptime_s"`
 }
@@ -109,7 +113,9 @@ func (m *mount) stats() Stats {
 		Passthrough:      m.passthrough,
 		RegisterFailures: c.RegisterFailures,
 		Memory:           memoryUse(c),
-		LookupsHeld:      m.layer.lookups.Load(),
+		LookupsHeld:      m.layer.names.lookups.Load(),
+		NamesAsked:       m.layer.names.asked.Load(),
+		NamesTold:        m.layer.told.Load(),
 		Goroutines:       runtime.NumGoroutine(),
 		UptimeSeconds:    int64(time.Since(m.started).Seconds()),
 	}
@@ -117,6 +123,7 @@ func (m *mount) stats() Stats {
 		a := m.ahead.Stats()
 		out.ReadAheadMade, out.ReadAheadUseful, out.ReadAheadWasted = a.Made, a.Useful, a.Wasted
 	}
+	out.NamesHeld, out.NamesLimit, _ = m.layer.names.held()
 	m.echoStats(&out)
 	p := m.plans.stats()
 	out.PlanMade, out.PlanUseful, out.PlanWasted, out.PlanFailed = p.Made, p.Useful, p.Wasted, p.Failed

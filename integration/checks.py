@@ -18,6 +18,7 @@ A check is a function named check_NAME, here or in a checks_*.py of this folder;
 raises what it finds wrong.
 """
 
+import contextlib
 import ctypes
 import errno
 import fcntl
@@ -641,6 +642,37 @@ def check_long_listing(mount, files):
         with open(os.path.join(mount, name), "rb") as file:
             expect(len(file.read()) == sizes[name], f"{name} has other bytes than ls says")
     return {"lookups": lookups}
+
+
+def check_names_are_forgotten(mount, files, few):
+    """More names than there is room for are looked up, again and again; the kernel forgets them, but for those in use."""
+    before = stats(mount)
+    names = sorted(name for name in os.listdir(mount) if name.endswith(".npy"))
+    expect(len(names) == files and before["names_limit"] == few, f"{len(names)} names, {before['names_limit']} of them may be held")
+    numbers = {name: os.stat(os.path.join(mount, name)).st_ino for name in names[:50]}
+    with contextlib.ExitStack() as stack:
+        held = [stack.enter_context(open(os.path.join(mount, name), "rb")) for name in names[:20]]
+        content = held[0].read()
+        view = mmap.mmap(held[1].fileno(), 0, prot=mmap.PROT_READ)
+        stack.callback(view.close)
+        for _ in range(2):
+            subprocess.run(["du", "-s", mount], check=True, stdout=subprocess.DEVNULL)
+            sizes = {os.stat(os.path.join(mount, name)).st_size for name in names}
+            expect(sizes == {len(content)}, f"sizes {sorted(sizes)[:4]}, want {len(content)}")
+        deadline = time.monotonic() + 30
+        while (after := stats(mount))["names_held"] > few and time.monotonic() < deadline:
+            time.sleep(0.05)
+        expect(after["names_held"] <= few, f"{after['names_held']} names are held")
+        expect(after["names_asked_to_forget"] > files, f"only {after['names_asked_to_forget']} were to be forgotten")
+        for file in held:
+            file.seek(0)
+            expect(file.read() == content, f"{file.name} has other bytes than before")
+        expect(view[:] == content, "the map has other bytes than before")
+    wrong = [name for name, number in numbers.items() if os.stat(os.path.join(mount, name)).st_ino != number]
+    expect(not wrong, f"inode numbers have changed, of {wrong[:3]}")
+    with open(os.path.join(mount, names[-1]), "rb") as file:
+        expect(file.read() == content, "the last file cannot be read")
+    return {"names_held": after["names_held"], "names_told": after["names_told"]}
 
 
 def set_flags(path, command, value):

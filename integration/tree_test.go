@@ -32,6 +32,25 @@ func TestListing(t *testing.T) {
 	check(t, "listing", args{"mount": mt.dir, "folders": folders, "files": files})
 }
 
+// TestNamesAreForgotten has the kernel forget what is more than a mount has room for,
+// in both ways, while files are in use.
+func TestNamesAreForgotten(t *testing.T) {
+	f := testFixtures(t)
+	const files = 3000
+	source := scratch(t)
+	for i := range files {
+		if err := os.Link(f.path("small-packed/000.l3"), filepath.Join(source, fmt.Sprintf("%04d.l3", i))); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, m := range []mode{"few-names", "few-names,no-prune", "few-names,no-passthrough"} {
+		t.Run(m.String(), func(t *testing.T) {
+			mt := mount(t, source, m)
+			check(t, "names_are_forgotten", args{"mount": mt.dir, "files": files, "few": 1000})
+		})
+	}
+}
+
 // TestLongListing has ls -l told the attributes of a folder's files with their names.
 func TestLongListing(t *testing.T) {
 	f := testFixtures(t)
