@@ -312,10 +312,18 @@ def check_removed_name(mount, source, name, timeout):
     expect_errno(errno.ENOENT, f"{name}, removed {timeout} s ago,", lambda: os.open(path, os.O_RDONLY))
 
 
-def check_many_opens(mount, names, expected, pid, opens, limit, processes=4):
+def become_nobody():
+    os.setgroups([])
+    os.setgid(NOBODY)
+    os.setuid(NOBODY)
+
+
+def check_many_opens(mount, names, expected, pid, opens, limit, processes=4, nobody=False):
     """Many opens leave no descriptor behind in the daemon, which has few."""
     count = lambda: len(os.listdir(f"/proc/{pid}/fd"))
     want = {name: read(os.path.join(expected, name))[:4096] for name in names}
+    if nobody:
+        become_nobody()
 
     def opener():
         held = []
@@ -339,6 +347,16 @@ def check_many_opens(mount, names, expected, pid, opens, limit, processes=4):
     return opener_counts
 
 
+def check_labels_of_the_rest(mount, source, bad):
+    """Classes and labels are the source's, of which the bad files are not there and all others are."""
+    dataset = ImageFolder(os.path.join(mount, "+png"))
+    expect(dataset.classes == sorted(os.listdir(source)), f"classes {dataset.classes}")
+    got = [(os.path.splitext(os.path.basename(path))[0], label) for path, label in dataset.samples]
+    want = [(os.path.splitext(name)[0], label) for label, name_of in enumerate(dataset.classes)
+            for name in sorted(os.listdir(os.path.join(source, name_of))) if name not in bad]
+    expect(sorted(got) == sorted(want), f"{got}, want {want}")
+
+
 # Many files.
 
 
@@ -348,9 +366,15 @@ def resident(pid):
         return next(int(line.split()[1]) * 1024 for line in file if line.startswith("RssAnon:"))
 
 
-def check_many_entries(mount, pid, count):
-    """Lists a folder of very many files, then asks for all their attributes: times and the daemon's memory."""
+def check_many_entries(mount, source, pid, count):
+    """
+    Lists a folder of very many files, then asks for all their attributes: times and the daemon's memory. The source is
+    listed as well, since the machine may be busy.
+    """
     before, memory = stats(mount), resident(pid)
+    started = time.monotonic()
+    expect(sum(1 for _ in os.scandir(source)) == count, "entries of the source")
+    plain = time.monotonic() - started
     started = time.monotonic()
     listed, first = 0, None
     with os.scandir(mount) as entries:
@@ -367,7 +391,7 @@ def check_many_entries(mount, pid, count):
     after_looking = resident(pid)
     after = stats(mount)
     expect(after["decoded"] == before["decoded"] and after["served"] == before["served"], "something was decoded or opened")
-    return {"first_s": first, "listing_s": seconds, "stat_s": looked,
+    return {"first_s": first, "listing_s": seconds, "stat_s": looked, "source_s": plain,
             "listing_bytes": after_listing - memory, "entry_bytes": (after_looking - after_listing) / count}
 
 
@@ -377,9 +401,7 @@ def check_many_entries(mount, pid, count):
 def check_as_nobody(mount, readable, refused, unlisted=()):
     """Files that the user nobody can read, by what they must hold, and those that nobody cannot."""
     want = {name: read(path) for name, path in readable.items()}
-    os.setgroups([])
-    os.setgid(NOBODY)
-    os.setuid(NOBODY)
+    become_nobody()
     for name, data in want.items():
         same(read(os.path.join(mount, name)), data, f"{name}, as nobody")
     for name in refused:
@@ -391,9 +413,7 @@ def check_as_nobody(mount, readable, refused, unlisted=()):
 
 def check_shut_out(mount):
     """A user other than the one who mounted sees nothing."""
-    os.setgroups([])
-    os.setgid(NOBODY)
-    os.setuid(NOBODY)
+    become_nobody()
     for call in (os.stat, os.listdir):
         expect_errno(errno.EACCES, f"{call.__name__} of another user's mount", lambda: call(mount))
 

@@ -14,9 +14,8 @@ import traceback
 import numpy as np
 from torch.utils.data import DataLoader
 
+from checks_cases import become_nobody
 from reading import expect, expect_errno, files_below, read, same
-
-NOBODY = 65534
 
 # What asks the daemon fails with the first; what it was working on then, with the second.
 GONE = (errno.ENOTCONN, errno.ECONNABORTED)
@@ -189,12 +188,6 @@ class map_and_close:
 
     def __getitem__(self, _):
         return ctypes.string_at(self.at, self.size)
-
-
-def become_nobody():
-    os.setgroups([])
-    os.setgid(NOBODY)
-    os.setuid(NOBODY)
 
 
 def check_killed(mount, binary, source, pid, expected, slow, passed, served_by_kernel, environment, nobody):
