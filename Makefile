@@ -20,10 +20,10 @@ export PYTHON
 # The headers that go-nvml comes with call some of what it binds deprecated.
 export CGO_CFLAGS ?= -O2 -g -Wno-deprecated-declarations
 
-.PHONY: help setup build man install demo test bench bench-mount bench-pcr bench-echo bench-names echo-training check-gpu check-libcuda check-ptx lint fuzz soak clean
+.PHONY: help setup build man install demo test bench bench-mount bench-pcr bench-echo bench-names echo-training check-gpu check-libcuda check-containers check-ptx lint fuzz soak clean
 
 help: ## this list
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-16s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 setup: ## install what is missing (Debian, as root), or say what to install
 	@scripts/setup
@@ -84,6 +84,9 @@ check-gpu: build ## the GPU of this machine: whether it decodes as it should, an
 
 check-libcuda: build ## what is said on a machine with NVIDIA's libraries and no GPU; fetches Debian's (non-free)
 	@scripts/check-libcuda
+
+check-containers: build ## podman, Docker and systemd, as far as this machine has them (root; status 2: it has none)
+	@scripts/check-containers
 
 check-ptx: ## what ptxas makes of the kernels for sm_70 to sm_90; fetches Debian's (non-free) where there is none
 	@gpudecode/kernels/assemble
