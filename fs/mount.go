@@ -214,14 +214,17 @@ func Mount(opt Options) (*Mounted, error) {
 	return &Mounted{m: m, server: server}, nil
 }
 
-// warnOfSource says what a quick look finds wrong with PCR folders. It is no
-// reason not to mount: what is right is shown.
+// warnOfSource says what a quick look finds wrong with PCR folders, or that nothing
+// is packed. It is no reason not to mount: what is right is shown.
 func (m *mount) warnOfSource() {
 	lines, err := m.ds.Check(background, "")
 	if err != nil {
 		m.log.Warn("the source could not be looked over", "error", err)
 	}
 	for _, line := range lines {
+		m.log.Warn(line)
+	}
+	if line := m.ds.Unpacked(background); line != "" {
 		m.log.Warn(line)
 	}
 }

@@ -213,6 +213,19 @@ func TestSessionOfBackground(t *testing.T) {
 	}
 }
 
+// What was never packed is shown as it is, and who mounts it is told.
+func TestMountOfPlainFiles(t *testing.T) {
+	_, mnt := packedImages(t)
+	src, _ := writeImages(t, 2)
+	status, out := output(t, prismfs("mount", src, mnt))
+	if status != statusOK || !strings.Contains(out, "no packed images among the 2 files of "+src) || strings.Count(out, "\n") != 1 {
+		t.Errorf("status %d: %s", status, out)
+	}
+	if got, want := cat(t, filepath.Join(mnt, "cat", "0.png")), cat(t, filepath.Join(src, "cat", "0.png")); got != want {
+		t.Error("the file is another one in the mount")
+	}
+}
+
 func TestMountRefusals(t *testing.T) {
 	packed, mnt := packedImages(t)
 	full := t.TempDir()
