@@ -136,7 +136,7 @@ func (d *Dataset) tryImageOf(ctx context.Context, path string) (*Sample, error) 
 		err = d.checkShape(s)
 	}
 	if err != nil {
-		return nil, d.failed("read the header of", path, err)
+		return nil, d.failed("read the header of", path, s.InRecord(err))
 	}
 	return s, nil
 }
@@ -231,9 +231,20 @@ func (d *Dataset) readJPEG(ctx context.Context, s *Sample, fidelity int, buf []b
 		})
 	}
 	if err != nil {
-		return out[:0], d.failed("read", s.Path, err)
+		return out[:0], d.failed("read", s.Path, s.InRecord(err))
 	}
 	return out, nil
+}
+
+// InRecord names the record of an image in an error about its bytes: the path of the
+// image is one that no disk has. Errors that name a file already stay as they are,
+// and so do those about images that are files themselves.
+func (s *Sample) InRecord(err error) error {
+	var named *fs.PathError
+	if s.record == nil || err == nil || errors.As(err, &named) {
+		return err
+	}
+	return fmt.Errorf("in %s: %w", s.Source, err)
 }
 
 // part is where the bytes of an image in a group are in the file of its record.
@@ -331,7 +342,7 @@ func (d *Dataset) jpegBytes(ctx context.Context, s *Sample, fidelity int) (int64
 		return err
 	})
 	if err != nil {
-		return 0, d.failed("find the length of", s.Path, err)
+		return 0, d.failed("find the length of", s.Path, s.InRecord(err))
 	}
 	return total, nil
 }

@@ -121,7 +121,7 @@ func (m *mount) decode(s *dataset.Sample, encoded, pix []byte, a asked) error {
 		err = m.decoder.Decode(background, &r)
 	}
 	if err != nil {
-		return fmt.Errorf("%d bytes: %w", len(encoded), err)
+		return s.InRecord(fmt.Errorf("%d bytes: %w", len(encoded), err))
 	}
 	return nil
 }

@@ -101,13 +101,10 @@ func (u *pcrUnpacker) convert(ctx context.Context, t task) (outcome, error) {
 // what is known of it.
 func checkSample(s *dataset.Sample, data []byte) error {
 	img, err := jpeg.Decode(data, jpeg.Options{MaxPixels: MaxPixelsLimit})
-	if err != nil {
-		return err
+	if err == nil && img.Shape != s.Shape {
+		err = fmt.Errorf("it should be %v, and is %v", s.Shape, img.Shape)
 	}
-	if img.Shape != s.Shape {
-		return fmt.Errorf("it should be %v, and is %v", s.Shape, img.Shape)
-	}
-	return nil
+	return s.InRecord(err)
 }
 
 // unpackedJPEGName is the original name where that is a JPEG's and no other image of
