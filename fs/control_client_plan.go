@@ -30,7 +30,8 @@ const (
 // PutPlan hands a plan over to the mount at a mount point: paths, one a line, in
 // the order in which they will be read from line start on. It takes the place of
 // the plan of the same name. Where the mount takes others just now it waits, for two
-// minutes at most.
+// minutes at most. If the mount finds nothing at the paths, and the folder that this
+// process works in lies beside or in the mount, they are taken as relative to it.
 func PutPlan(ctx context.Context, mountpoint, name string, start int64, paths io.Reader) (PlanProgress, error) {
 	at, err := mountPointOf(mountpoint)
 	if err != nil {
@@ -48,23 +49,40 @@ func PutPlan(ctx context.Context, mountpoint, name string, start int64, paths io
 		defer body.Close()
 	}
 	query := url.Values{"name": {name}, "start": {strconv.FormatInt(start, 10)}, "prefix": {prefix}}
-	var out struct {
-		Plan PlanProgress `json:"plan"`
-	}
-	c, err := dialControl(at)
-	if err == nil {
-		defer c.CloseIdleConnections()
-		err = sendPatiently(ctx, func() error {
-			request := controlRequest{
-				method: http.MethodPut, target: "/plan?" + query.Encode(), body: io.NewSectionReader(body, begin, size), size: size, patient: true,
-			}
-			return call(ctx, c, request, &out)
-		})
+	plan, err := sendPlan(ctx, at, query, io.NewSectionReader(body, begin, size))
+	if refused := (*RefusedError)(nil); errors.As(err, &refused) && refused.Status == http.StatusBadRequest {
+		here, size, changed, hereErr := fromWorkingFolder(io.NewSectionReader(body, begin, size), at, prefix)
+		if hereErr != nil {
+			return PlanProgress{}, fmt.Errorf("reading the plan: %w", hereErr)
+		}
+		defer here.Close()
+		if changed {
+			plan, err = sendPlan(ctx, at, query, io.NewSectionReader(here, 0, size))
+		}
 	}
 	if err != nil {
 		return PlanProgress{}, fmt.Errorf("handing a plan over to %s: %w", at, err)
 	}
-	return out.Plan, nil
+	return plan, nil
+}
+
+// sendPlan sends a plan to the mount at a mount point.
+func sendPlan(ctx context.Context, at string, query url.Values, paths *io.SectionReader) (PlanProgress, error) {
+	c, err := dialControl(at)
+	if err != nil {
+		return PlanProgress{}, err
+	}
+	defer c.CloseIdleConnections()
+	var out struct {
+		Plan PlanProgress `json:"plan"`
+	}
+	err = sendPatiently(ctx, func() error {
+		request := controlRequest{
+			method: http.MethodPut, target: "/plan?" + query.Encode(), body: io.NewSectionReader(paths, 0, paths.Size()), size: paths.Size(), patient: true,
+		}
+		return call(ctx, c, request, &out)
+	})
+	return out.Plan, err
 }
 
 // sendPatiently repeats a request for as long as the mount asks for that. The

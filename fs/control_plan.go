@@ -187,7 +187,7 @@ func (m *mount) probePlan(lines *order.PlanLines) error {
 			return badRequest{fmt.Errorf("%q: %w", name, err)}
 		}
 		if failed == nil {
-			failed = fmt.Errorf("%q, and others that were looked up, lead to no file of the mount (paths begin below the mount point): %w", name, err)
+			failed = fmt.Errorf("%.200q, and others that were looked up, lead to no file of the mount%s (%w)", name, order.Wanted([]string{m.opt.Mountpoint}), err)
 		}
 	}
 	return badRequest{failed}

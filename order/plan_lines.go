@@ -168,7 +168,7 @@ func cleanPath(line []byte, prefixes []string) (string, error) {
 	if path.IsAbs(name) {
 		below, ok := takeOff(path.Clean(name), prefixes)
 		if !ok {
-			return "", fmt.Errorf("%.200q is not below %s", name, strings.Join(prefixes, " or "))
+			return "", fmt.Errorf("%.200q is not below %s%s", name, strings.Join(prefixes, " or "), Wanted(prefixes))
 		}
 		name = below
 	}
@@ -177,6 +177,15 @@ func cleanPath(line []byte, prefixes []string) (string, error) {
 		return "", fmt.Errorf("%.200q is no file below the mount point", line)
 	}
 	return name, nil
+}
+
+// Wanted shows by an example how the paths of a plan are written.
+func Wanted(prefixes []string) string {
+	const example = "train/cat/001.npy"
+	if len(prefixes) == 0 {
+		return "; want a path below the mount point, such as " + example
+	}
+	return fmt.Sprintf("; want a path as the job opens it, such as %s, or %s below the mount point", path.Join(prefixes[0], example), example)
 }
 
 // takeOff takes the first prefix that name lies below off it.

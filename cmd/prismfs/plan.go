@@ -6,6 +6,7 @@ import (
 	"os"
 	"text/tabwriter"
 
+	"github.com/dustin/go-humanize/english"
 	"github.com/spf13/cobra"
 
 	"prismfs/fs"
@@ -20,8 +21,8 @@ func newPlanCommand() *cobra.Command {
 		Short: "Hand over the order in which a job will read",
 		Long: `Hand over the order in which files of a mount will be read, so that they are decoded
 before that, in large batches. FILE, or standard input where it is -, has their paths,
-one a line, as the job will open them: relative to the mount point, or with it in front;
-view terms belong to them. Lines end in LF or CR LF. Files that the job opens beside the plan, or leaves out, do
+one a line, as the job will open them: absolute, relative to the mount point, or, where
+nothing is found there, to the folder that this command runs in; view terms belong to them. Lines end in LF or CR LF. Files that the job opens beside the plan, or leaves out, do
 not matter. A plan takes the place of the one of the same name; jobs that read at the
 same time, such as the ranks of one, have plans of their own by --name. Where a mount
 is taking many plans, the command waits for its turn, for two minutes at most.
@@ -73,7 +74,7 @@ func putPlan(cmd *cobra.Command, mountpoint, file, name string, start int64) err
 	if err != nil {
 		return withStatus(statusOfControl(err), err)
 	}
-	_, err = fmt.Fprintf(cmd.OutOrStdout(), "plan %s has %d lines\n", p.Name, p.Lines)
+	_, err = fmt.Fprintf(cmd.OutOrStdout(), "plan %s has %d %s\n", p.Name, p.Lines, english.PluralWord(int(p.Lines), "line", ""))
 	return err
 }
 

@@ -51,7 +51,7 @@ func TestPlan(t *testing.T) {
 		{[]string{mnt, "--remove", "--name", "rank2"}, statusOK, `^$`},
 		{[]string{mnt, "--remove", "--name", "rank2"}, statusBadInput, `no plan rank2`},
 		{[]string{mnt, "--remove"}, statusOK, `^$`},
-		{[]string{mnt, elsewhere}, statusUsage, `line 1: "/data/cat/001.npy" is not below \S+\n`},
+		{[]string{mnt, elsewhere}, statusUsage, `line 1: "/data/cat/001.npy" is not below \S+; want a path as the job opens it, such as \S+/train/cat/001.npy, or train/cat/001.npy below the mount point\n`},
 		{[]string{mnt, fromWindows, "--name", "crlf"}, statusOK, `^plan crlf has 2 lines`},
 		{[]string{mnt, "--remove", "--name", "crlf"}, statusOK, `^$`},
 		{[]string{mnt, stream}, statusUsage, `streams need no plan`},
@@ -77,7 +77,46 @@ func TestPlan(t *testing.T) {
 	}
 	cmd := prismfs("plan", mnt, "-")
 	cmd.Stdin = strings.NewReader("cat/" + filepath.Base(images[0]) + "\n")
-	if status, out := output(t, cmd); status != statusOK || !strings.Contains(out, "has 1 lines") {
+	if status, out := output(t, cmd); status != statusOK || !strings.Contains(out, "has 1 line\n") {
 		t.Errorf("from standard input: %d, %s", status, out)
+	}
+}
+
+// Paths of a plan may be relative to the folder that the command runs in, above the
+// mount point, beside it or within.
+func TestPlanFromHere(t *testing.T) {
+	packed, mnt := packedImages(t)
+	if status, out := output(t, prismfs("mount", packed, mnt)); status != statusOK {
+		t.Fatal(out)
+	}
+	base := filepath.Base(mnt)
+	link := filepath.Join(t.TempDir(), "link")
+	if err := os.Symlink(filepath.Dir(mnt), link); err != nil {
+		t.Fatal(err)
+	}
+	beside := t.TempDir()
+	out, err := filepath.Rel(beside, mnt)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		folder, text string
+		status       exitStatus
+		want         string
+	}{
+		{filepath.Dir(mnt), base + "/cat/0.npy\n./" + base + "/dog/1.npy\n\ncat/2.npy", statusOK, "plan default has 3 lines\n"},
+		{link, base + "/cat/0.npy\r\n" + base + "/dog/1.npy\r\n", statusOK, "plan default has 2 lines\n"},
+		{beside, out + "/cat/0.npy\n", statusOK, "plan default has 1 line\n"},
+		{mnt + "/cat", "0.npy\n2.npy\n", statusOK, "plan default has 2 lines\n"},
+		{mnt + "/cat", "cat/0.npy\n", statusOK, "plan default has 1 line\n"},
+		{filepath.Dir(mnt), base + "/cat/none.npy\n", statusUsage, `"cat/none.npy", and others that were looked up, lead to no file of the mount; want a path`},
+		{filepath.Dir(mnt), base + "/cat/0.npy\n/data/0.npy\n", statusUsage, `line 2: "/data/0.npy" is not below`},
+		{beside, base + "/cat/0.npy\n", statusUsage, `"` + base + `/cat/0.npy", and others`},
+	} {
+		cmd := prismfs("plan", mnt, "-")
+		cmd.Dir, cmd.Stdin = c.folder, strings.NewReader(c.text)
+		if status, out := output(t, cmd); status != c.status || !strings.Contains(out, c.want) {
+			t.Errorf("%q in %s: status %d, %s", c.text, c.folder, status, out)
+		}
 	}
 }
