@@ -1,7 +1,6 @@
 package fs
 
 import (
-	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -225,8 +224,8 @@ func removeAllStale() {
 type FidelityOf struct {
 	View     string `json:"view"` // path below the mount point, such as train+auto
 	Fidelity *int   `json:"fidelity"`
-	// Largest is, in an answer, the largest fidelity that images of the view have,
-	// 0 where that is not known: it is where the folder is one of records.
+	// Largest is, in an answer, the largest fidelity that images of the view have: 1
+	// of L3, 0 where that is not known, as of a folder above several of records.
 	Largest int `json:"largest,omitempty"`
 }
 
@@ -270,9 +269,21 @@ func (m *mount) putFidelity(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	m.log.Info("the fidelity of a view was set", "view", view.String(), "fidelity", *in.Fidelity, "before", before)
-	largest := m.largestFidelity(r.Context(), view.Folder)
-	m.retireFidelity(view.Folder, cmp.Or(before, largest), cmp.Or(*in.Fidelity, largest))
+	largest := m.ds.Levels(r.Context(), view.Folder)
+	if largest > 0 && *in.Fidelity > largest {
+		m.log.Warn("no image of the view has so high a fidelity; full fidelity is used", "view", view.String(), "fidelity", *in.Fidelity, "largest", largest)
+	}
+	m.retireFidelity(view.Folder, effective(before, largest), effective(*in.Fidelity, largest))
 	answer(w, http.StatusOK, FidelityOf{View: view.String(), Fidelity: in.Fidelity, Largest: largest})
+}
+
+// effective returns what a fidelity, 0 being full, comes to where images have no
+// more than largest; 0 is not known.
+func effective(k, largest int) int {
+	if largest > 0 && (k == 0 || k > largest) {
+		return largest
+	}
+	return k
 }
 
 // retireFidelity tells the cache that files of a folder will be read at another
@@ -284,16 +295,6 @@ func (m *mount) retireFidelity(folder string, before, now int) {
 	m.cache.Retire(func(key bufferKey) bool {
 		return key.fidelity == before && (folder == "" || strings.HasPrefix(key.path, folder+"/"))
 	})
-}
-
-// largestFidelity returns the largest fidelity of the images in a folder of
-// records, which costs nothing once it has been read, and 0 of any other.
-func (m *mount) largestFidelity(ctx context.Context, folder string) int {
-	records, err := m.ds.PCRFolder(ctx, folder)
-	if err != nil {
-		return 0
-	}
-	return records.Levels
 }
 
 // badRequest is an error of who sent it.

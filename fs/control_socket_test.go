@@ -97,10 +97,10 @@ func TestControlSocket(t *testing.T) {
 	}{
 		{"GET", "/fidelity", "", 200, `{ "views": {} }`},
 		{"GET", "/fidelity?view=train%2Bauto", "", 200, `{ "view": "train+auto", "fidelity": 0 }`},
-		{"PUT", "/fidelity", `{"view": "train+auto", "fidelity": 3}`, 200, `{ "view": "train+auto", "fidelity": 3 }`},
+		{"PUT", "/fidelity", `{"view": "train+auto", "fidelity": 3}`, 200, `{ "view": "train+auto", "fidelity": 3, "largest": 1 }`},
 		{"GET", "/fidelity?view=train%2Bpng%2Bauto", "", 200, `{ "view": "train+auto", "fidelity": 3 }`},
-		{"PUT", "/fidelity", `{"view": "/train/cat+auto-x+raw/", "fidelity": 1}`, 200, `{ "view": "train/cat+auto-x", "fidelity": 1 }`},
-		{"PUT", "/fidelity", `{"view": "+auto", "fidelity": 0}`, 200, `{ "view": "+auto", "fidelity": 0 }`},
+		{"PUT", "/fidelity", `{"view": "/train/cat+auto-x+raw/", "fidelity": 1}`, 200, `{ "view": "train/cat+auto-x", "fidelity": 1, "largest": 1 }`},
+		{"PUT", "/fidelity", `{"view": "+auto", "fidelity": 0}`, 200, `{ "view": "+auto", "fidelity": 0, "largest": 1 }`},
 		{"GET", "/fidelity", "", 200, `{ "views": { "+auto": 0, "train+auto": 3, "train/cat+auto-x": 1 } }`},
 		{"PUT", "/fidelity", `{"view": "train+auto", "fidelity": -1}`, 400, "fidelity -1"},
 		{"PUT", "/fidelity", `{"view": "train+auto", "fidelity": 1000001}`, 400, "1000001"},

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"log/slog"
 	"maps"
 	"net/http"
 	"regexp"
@@ -15,6 +14,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"prismfs/fs"
+	"prismfs/pack"
 )
 
 // fullFidelity is how full fidelity is written and read.
@@ -27,7 +27,7 @@ func newFidelityCommand() *cobra.Command {
 		Long: `Set the fidelity of a view FOLDER+auto, or FOLDER+auto-NAME, of a mount: 1, 2, 3 and
 so on, or full. It holds for everything that is opened from now on; what is open or
 mapped stays as it is. Above the fidelities that an image has, it is shown whole, as it
-is by full. A view that was never set has full fidelity. Views of one
+is by full; a warning says so where no image has it, or where all have one, as L3 images do. A view that was never set has full fidelity. Views of one
 folder that differ in their form only (train+auto, train+auto+png) share it; others,
 such as train+auto-a and train+auto-b, are independent.
 
@@ -42,10 +42,13 @@ Without K the fidelity is printed; of a mount point alone, all that have been se
 				return err
 			}
 			largest, err := fs.SetFidelity(cmd.Context(), args[0], k)
-			if err == nil && largest > 0 && k > largest {
-				slog.Warn("no image has so high a fidelity; all are shown whole", "fidelity", k, "largest", largest)
+			if err != nil {
+				return withStatus(statusOfControl(err), err)
 			}
-			return withStatus(statusOfControl(err), err)
+			if text := noDifference(k, largest); text != "" {
+				fmt.Fprintf(cmd.ErrOrStderr(), "prismfs: warning: %s: %s\n", pack.Printable(args[0]), text)
+			}
+			return nil
 		},
 	}
 	cmd.SetFlagErrorFunc(func(_ *cobra.Command, err error) error {
@@ -55,6 +58,20 @@ Without K the fidelity is printed; of a mount point alone, all that have been se
 		return flagError(err)
 	})
 	return cmd
+}
+
+// noDifference says why a fidelity that was set, 0 being full, is not what images are
+// shown at, whose largest one is known unless it is 0.
+func noDifference(k, largest int) string {
+	switch {
+	case k == 0 || largest == 0:
+		return ""
+	case largest == 1:
+		return "its images have one fidelity, as all of L3: they are shown as before"
+	case k > largest:
+		return fmt.Sprintf("no image has fidelity %d, %d is the largest: all are shown at full fidelity", k, largest)
+	}
+	return ""
 }
 
 // negativeNumber finds one in the error about a flag of that name.

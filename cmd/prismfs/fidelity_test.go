@@ -53,9 +53,9 @@ func TestFidelity(t *testing.T) {
 		text   string
 	}{
 		{[]string{mnt + "/cat+auto"}, statusOK, "cat+auto\tfull\n"},
-		{[]string{mnt + "/cat+auto", "3"}, statusOK, ""},
+		{[]string{mnt + "/cat+auto", "3"}, statusOK, "prismfs: warning: " + mnt + "/cat+auto: its images have one fidelity, as all of L3: they are shown as before\n"},
 		{[]string{mnt + "/cat+auto+png/"}, statusOK, "cat+auto\t3\n"},
-		{[]string{mnt + "/+auto-x", "1"}, statusOK, ""},
+		{[]string{mnt + "/+auto-x", "1"}, statusOK, "prismfs: warning: " + mnt + "/+auto-x: its images have one fidelity, as all of L3: they are shown as before\n"},
 		{[]string{mnt}, statusOK, "+auto-x\t1\ncat+auto\t3\n"},
 		{[]string{mnt + "/cat+auto", "full"}, statusOK, ""},
 		{[]string{mnt + "/cat+auto"}, statusOK, "cat+auto\tfull\n"},
@@ -77,5 +77,28 @@ func TestFidelity(t *testing.T) {
 	log := cat(t, filepath.Join(mnt, ".prismfs", "log"))
 	if !strings.Contains(log, "view=cat+auto fidelity=3 before=0") || !strings.Contains(log, "view=cat+auto fidelity=0 before=3") {
 		t.Errorf("changes are not logged: %s", log)
+	}
+}
+
+// What is set above the fidelities of records is said to be full fidelity.
+func TestFidelityOfRecords(t *testing.T) {
+	_, mnt := packedImages(t)
+	src, packed := writeJPEGs(t, 2)
+	mustCall(t, "pack", "--to", "pcr", src, packed)
+	if status, out := output(t, prismfs("mount", packed, mnt)); status != statusOK {
+		t.Fatal(out)
+	}
+	for _, c := range []struct{ path, k, text string }{
+		{"/+auto", "2", ""},
+		{"/cat+auto", "full", ""},
+		{"/+auto", "99", "prismfs: warning: " + mnt + "/+auto: no image has fidelity 99, 10 is the largest: all are shown at full fidelity\n"},
+		{"/cat+auto", "11", "prismfs: warning: " + mnt + "/cat+auto: no image has fidelity 11, 10 is the largest: all are shown at full fidelity\n"},
+	} {
+		if status, out := output(t, prismfs("fidelity", mnt+c.path, c.k)); status != statusOK || out != c.text {
+			t.Errorf("%s %s: status %d, %q", c.path, c.k, status, out)
+		}
+	}
+	if log := cat(t, filepath.Join(mnt, ".prismfs", "log")); !strings.Contains(log, "full fidelity is used\" view=cat+auto fidelity=11 largest=10") {
+		t.Errorf("the log lacks it: %s", log)
 	}
 }

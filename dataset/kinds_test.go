@@ -68,3 +68,18 @@ func TestUnpackedWithoutPermission(t *testing.T) {
 		t.Error(line)
 	}
 }
+
+// How many fidelities there are is known of L3 and within folders of records.
+func TestLevels(t *testing.T) {
+	dir := t.TempDir()
+	writeFile(t, dir+"/l3/train/cat/a.l3", "")
+	writeFile(t, dir+"/l3/plain/a.png", "")
+	writeFile(t, dir+"/mixed/a.l3", "")
+	writeFile(t, dir+"/mixed/val/PCR_0.pcr", "")
+	d := Open(openLocal(t, dir), Options{TableDir: NoTables})
+	for folder, want := range map[string]int{"l3": 1, "l3/train": 1, "l3/train/cat": 1, "l3/plain": 0, "mixed": 0, "": 0, "none": 0} {
+		if got := d.Levels(context.Background(), folder); got != want {
+			t.Errorf("%q has %d, want %d", folder, got, want)
+		}
+	}
+}

@@ -33,19 +33,9 @@ const (
 // look is bounded: in a source that has its packed images behind many other files
 // it may find none of them, and the line says how far it went.
 func (d *Dataset) Unpacked(ctx context.Context) string {
-	ctx, cancel := context.WithTimeout(ctx, maxFirstLook)
-	defer cancel()
-	look := firstLook{suffixes: map[string]int{}, folders: []string{""}}
-	for len(look.folders) > 0 && !look.packed && look.files < maxFirstFiles && look.read < maxFirstFolders && ctx.Err() == nil {
-		folder := look.folders[0]
-		look.folders = look.folders[1:]
-		look.read++
-		if err := d.store.ReadDir(ctx, folder, func(e DirEntry) bool { return look.at(folder, e) }); err != nil {
-			look.unread++ // who opens it is told why
-		}
-	}
+	look := d.firstLook(ctx, "", func(l *firstLook) bool { return l.l3 || l.records })
 	switch {
-	case look.packed:
+	case look.l3 || look.records:
 		return ""
 	case look.files == 0 && look.unread > 0:
 		return fmt.Sprintf("no packed images were found in %s, and %s cannot be read", d.full(""), english.Plural(look.unread, "folder", ""))
@@ -58,45 +48,90 @@ func (d *Dataset) Unpacked(ctx context.Context) string {
 		look.extent(), d.full(""), look.kinds())
 }
 
-// firstLook counts the files that a first look has seen.
-type firstLook struct {
-	files    int
-	suffixes map[string]int // by suffix, "" for those without a plain one
-	packed   bool
-	folders  []string // that are still to be looked into
-	read     int      // folders that were
-	unread   int      // of them, such that cannot be
-	cut      bool     // there are more files than were looked at
+// Levels returns how many fidelities of the images below a folder differ, where
+// that is known at little cost: of a folder in a PCR folder, or of one that has L3
+// images and, as far as a first look goes, no records. Else it is 0.
+func (d *Dataset) Levels(ctx context.Context, folder string) int {
+	f, _, err := d.pcrFolderOf(ctx, folder)
+	if err == nil && f == nil && checkPath(folder) == nil {
+		f, err = d.folderAt(ctx, folder)
+	}
+	if err != nil {
+		return 0
+	}
+	if f != nil {
+		levels := 0
+		for _, r := range f.records {
+			levels = max(levels, r.levels())
+		}
+		return levels
+	}
+	if look := d.firstLook(ctx, folder, func(l *firstLook) bool { return l.records }); look.l3 && !look.records {
+		return 1
+	}
+	return 0
 }
 
-// at looks at an entry, and says whether to go on.
-func (l *firstLook) at(folder string, e DirEntry) bool {
-	if e.Kind == Dir {
-		if len(l.folders)+l.read < maxFirstFolders {
-			l.folders = append(l.folders, join(folder, strings.Clone(e.Name)))
-		} else {
-			l.cut = true
+// firstLook is what a first look has seen.
+type firstLook struct {
+	l3, records bool
+	files       int            // that are not packed
+	suffixes    map[string]int // of them, by suffix, "" for those without a plain one
+	folders     []string       // that are still to be looked into
+	read        int            // folders that were
+	unread      int            // of them, such that cannot be
+	seen        int            // files
+	cut         bool           // there are more files than were looked at
+	cutFolders  bool           // and folders
+}
+
+// firstLook looks at what is below a folder until there is nothing more, it was
+// enough, or a limit is reached.
+func (d *Dataset) firstLook(ctx context.Context, folder string, enough func(*firstLook) bool) *firstLook {
+	ctx, cancel := context.WithTimeout(ctx, maxFirstLook)
+	defer cancel()
+	l := &firstLook{suffixes: map[string]int{}, folders: []string{folder}}
+	for len(l.folders) > 0 && !l.cut && !enough(l) && ctx.Err() == nil {
+		at := l.folders[0]
+		l.folders = l.folders[1:]
+		l.read++
+		if err := d.store.ReadDir(ctx, at, func(e DirEntry) bool { return l.add(at, e) && !enough(l) }); err != nil {
+			l.unread++ // who opens it is told why
 		}
+	}
+	return l
+}
+
+// add looks at an entry, and reports whether more may be looked at.
+func (l *firstLook) add(folder string, e DirEntry) bool {
+	switch {
+	case e.Kind == Dir && len(l.folders)+l.read < maxFirstFolders:
+		l.folders = append(l.folders, join(folder, strings.Clone(e.Name)))
 		return true
-	}
-	if e.Kind != Regular || e.Name == PackMarker {
+	case e.Kind == Dir:
+		l.cutFolders = true
 		return true
-	}
-	if IsSample(e.Name) || e.Name == pcr.IndexNamePB || e.Name == pcr.IndexNameSQLite {
-		l.packed = true
-		return false
-	}
-	if l.files == maxFirstFiles {
+	case e.Kind != Regular || e.Name == PackMarker:
+		return true
+	case l.seen == maxFirstFiles:
 		l.cut = true
 		return false
 	}
-	l.files++
-	l.suffixes[plainSuffix(e.Name)]++
+	l.seen++
+	switch suffix := sampleSuffix(e.Name); {
+	case suffix == SampleSuffix:
+		l.l3 = true
+	case suffix == RecordSuffix, e.Name == pcr.IndexNamePB, e.Name == pcr.IndexNameSQLite:
+		l.records = true
+	default:
+		l.files++
+		l.suffixes[plainSuffix(e.Name)]++
+	}
 	return true
 }
 
 // isCut reports whether there is more than was looked at.
-func (l *firstLook) isCut() bool { return l.cut || len(l.folders) > 0 }
+func (l *firstLook) isCut() bool { return l.cut || l.cutFolders || len(l.folders) > 0 }
 
 // extent says how many files were looked at, and whether that is all of them.
 func (l *firstLook) extent() string {
