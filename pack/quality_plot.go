@@ -9,11 +9,14 @@ import (
 	"strconv"
 
 	"gonum.org/v1/plot"
+	"gonum.org/v1/plot/font"
 	"gonum.org/v1/plot/plotter"
 	"gonum.org/v1/plot/text"
 	"gonum.org/v1/plot/vg"
 	"gonum.org/v1/plot/vg/draw"
 	"gonum.org/v1/plot/vg/vgimg"
+
+	"prismfs/internal/plural"
 )
 
 const (
@@ -31,7 +34,7 @@ func (c *QualityCurve) WritePlot(w io.Writer) error {
 	if len(c.Points) == 0 {
 		return errors.New("no image was measured that could be drawn")
 	}
-	title := fmt.Sprintf("mean of %d images, by fidelity", c.Images)
+	title := fmt.Sprintf("mean of %s, by fidelity", plural.Of(c.Images, "image"))
 	upper, err := c.plot(title, "PSNR, dB", psnrTick, func(p QualityPoint) float64 { return p.PSNR })
 	if err != nil {
 		return err
@@ -79,7 +82,7 @@ func (c *QualityCurve) plot(title, name string, tick float64, measure func(Quali
 			return nil, fmt.Errorf("drawing %s: %w", name, err)
 		}
 		for i := range labels.TextStyle {
-			labels.TextStyle[i].Font.Variant = "Sans"
+			labels.TextStyle[i] = labelStyle()
 		}
 		labels.Offset = vg.Point{X: pointRadius, Y: -4 * pointRadius}
 		p.Add(line, marks, labels)
@@ -92,11 +95,11 @@ func (c *QualityCurve) plot(title, name string, tick float64, measure func(Quali
 	return p, nil
 }
 
-// xys returns the points with their labels. Points that are too close for
-// a label each share that of the first.
+// xys returns the points with their labels. Points that are too close for a label
+// each share that of the first, as in 6–9.
 func (c *QualityCurve) xys(measure func(QualityPoint) float64) (points plotter.XYs, names []string) {
-	const close = 0.03 // share of bytes
-	last := -1         // the point with the last label
+	var first, last int // of the fidelities that share the latest label
+	at := -1            // the point that has it
 	for _, point := range c.Points {
 		y := measure(point)
 		if math.IsInf(y, 0) {
@@ -105,14 +108,34 @@ func (c *QualityCurve) xys(measure func(QualityPoint) float64) (points plotter.X
 		points = append(points, plotter.XY{X: point.Share, Y: y})
 		names = append(names, strconv.Itoa(point.K))
 		i := len(points) - 1
-		if last >= 0 && points[i].X-points[last].X < close {
-			names[last] += ", " + names[i]
+		if at < 0 || points[i].X-points[at].X > labelShare(names[at]) {
+			at, first = i, point.K
+		} else {
 			names[i] = ""
-			continue
 		}
-		last = i
+		last = point.K
+		if last > first {
+			names[at] = fmt.Sprintf("%d–%d", first, last)
+		}
 	}
 	return points, names
+}
+
+// labelShare is the width of a label and of what keeps it from the next one, as a
+// share of the horizontal axis.
+func labelShare(label string) float64 {
+	return float64((labelStyle().Width(label) + pointRadius) / (curveWidth - axisWidth))
+}
+
+// axisWidth is what is left of the points, and right of them: the most that it is,
+// since labels that are wider than need be do no harm.
+const axisWidth = 3 * vg.Centimeter
+
+// labelStyle is how points are labelled.
+func labelStyle() text.Style {
+	style := text.Style{Font: font.From(plotter.DefaultFont, plotter.DefaultFontSize), Handler: plot.DefaultTextHandler}
+	style.Font.Variant = "Sans"
+	return style
 }
 
 // everyTick marks the multiples of a step.

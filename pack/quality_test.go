@@ -1,6 +1,7 @@
 package pack
 
 import (
+	"fmt"
 	"math"
 	"testing"
 
@@ -95,5 +96,31 @@ func TestLuma(t *testing.T) {
 	grey := raster.Image{Shape: raster.Shape{Height: 1, Width: 2, Channels: 1, DType: raster.Uint8, Color: raster.Grey}, Pix: []byte{3, 200}}
 	if got := luma(grey); got[0] != 3 || got[1] != 200 {
 		t.Errorf("luma of grey %v", got)
+	}
+}
+
+// Labels of the plot do not overlap, however near the points are to each other, and
+// every point belongs to one.
+func TestQualityPlotLabels(t *testing.T) {
+	c := &QualityCurve{}
+	for i, share := range []float64{0.086, 0.216, 0.24, 0.263, 0.4, 0.578, 0.592, 0.623, 0.652, 1} {
+		c.Points = append(c.Points, QualityPoint{K: i + 1, Share: share, SSIM: 0.9, PSNR: math.Inf(1)})
+	}
+	points, names := c.xys(func(p QualityPoint) float64 { return p.SSIM })
+	if got, want := fmt.Sprint(names), "[1 2–4   5 6–8   9 10]"; got != want || len(points) != len(c.Points) {
+		t.Errorf("labels %v, want %v", got, want)
+	}
+	end := 0.0
+	for i, name := range names {
+		if name == "" {
+			continue
+		}
+		if points[i].X < end {
+			t.Errorf("label %s lies on the one before", name)
+		}
+		end = points[i].X + float64(labelStyle().Width(name)/curveWidth)
+	}
+	if points, names := c.xys(func(p QualityPoint) float64 { return p.PSNR }); len(points)+len(names) != 0 {
+		t.Errorf("points without a height: %v", points)
 	}
 }
