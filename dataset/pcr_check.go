@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 
+	"prismfs/internal/plural"
 	"prismfs/pcr"
 )
 
@@ -64,7 +65,7 @@ func (d *Dataset) checkFolder(ctx context.Context, path string) (found bool, lin
 		say("unfinished: pack is writing to it, or was ended before it was done (%s lies there)", PackMarker)
 	}
 	if index == "" {
-		say("%d records without an index: pack was ended before it was done, or the index is lost", len(files.records))
+		say("%s without an index: pack was ended before it was done, or the index is lost", plural.Of(len(files.records), "record"))
 		return true, lines, nil
 	}
 	f := &pcrFolder{d: d, path: path, index: index, print: folderPrint(index, indexInfo, files, d.keepDuplicates)}
@@ -88,18 +89,22 @@ func (d *Dataset) checkFolder(ctx context.Context, path string) (found bool, lin
 func (f *pcrFolder) recall(say func(string, ...any)) {
 	n := &f.notes
 	count := counting(say)
-	count(n.Missing, "that "+f.index+" names are missing")
-	count(n.Stale, "are not named by "+f.index+" and not shown")
+	count(n.Missing, "that "+f.index+" names is missing", "that "+f.index+" names are missing")
+	count(n.Stale, "is not named by "+f.index+" and not shown", "are not named by "+f.index+" and not shown")
 	if len(n.Bad) > 0 {
-		say("%d records or entries of %s cannot be right, %s: %s", len(n.Bad), f.index, n.Bad[0].Name, n.Bad[0].Reason)
+		say("%s of %s cannot be right, %s: %s", plural.Or(len(n.Bad), "1 record or entry", fmt.Sprintf("%d records or entries", len(n.Bad))), f.index, n.Bad[0].Name, n.Bad[0].Reason)
 	}
 }
 
 // counting returns what says something of records, if there are any.
-func counting(say func(string, ...any)) func(names []string, what string) {
-	return func(names []string, what string) {
-		if len(names) > 0 {
-			say("%d records %s, among them %q", len(names), what, names[0])
+func counting(say func(string, ...any)) func(names []string, one, many string) {
+	return func(names []string, one, many string) {
+		switch n := len(names); n {
+		case 0:
+		case 1:
+			say("1 record %s: %q", one, names[0])
+		default:
+			say("%d records %s, among them %q", n, many, names[0])
 		}
 	}
 }
@@ -129,13 +134,13 @@ func compareIndex(x *pcr.Index, files *folderFiles, index string, say func(strin
 		}
 	}
 	count := counting(say)
-	count(missing, "that "+index+" names are missing")
-	count(sizes, "have other sizes than "+index+" says")
-	count(unnamed, "are not named by "+index+" and not shown")
+	count(missing, "that "+index+" names is missing", "that "+index+" names are missing")
+	count(sizes, "has another size than "+index+" says", "have other sizes than "+index+" says")
+	count(unnamed, "is not named by "+index+" and not shown", "are not named by "+index+" and not shown")
 	if n := len(x.Bad); n > 0 {
-		say("%d entries of %s cannot be right: %v", n, index, x.Bad[0].Err)
+		say("%s of %s cannot be right: %v", plural.Of(n, "entry"), index, x.Bad[0].Err)
 	}
 	if x.Differing > 0 {
-		say("%d entries of %s contradict others", x.Differing, index)
+		say("%s of %s %s others", plural.Of(x.Differing, "entry"), index, plural.Or(x.Differing, "contradicts", "contradict"))
 	}
 }

@@ -419,7 +419,7 @@ func TestCheck(t *testing.T) {
 	b, entry := train.encode(t, "PCR_7.pcr", []pcr.Image{named(1, 99)})
 	replace(t, top+"/train/PCR_7.pcr", b)
 	writeFile(t, top+"/train/"+PackMarker, "")
-	want := []string{"train: unfinished", `1 records that PCR_index.pb names are missing, among them "PCR_1.pcr"`, `1 records have other sizes than PCR_index.pb says, among them "PCR_2.pcr"`, "PCR_7.pcr"}
+	want := []string{"train: unfinished", `1 record that PCR_index.pb names is missing: "PCR_1.pcr"`, `1 record has another size than PCR_index.pb says: "PCR_2.pcr"`, "PCR_7.pcr"}
 	check("train", want...)
 	check("", want...)
 	index := rawEntry("PCR_7.pcr", entry.Lengths...)
@@ -427,7 +427,7 @@ func TestCheck(t *testing.T) {
 	index = append(index, rawEntry("PCR_8.pcr", 5, -5)...)
 	must(t, os.Remove(top+"/train/"+PackMarker))
 	replace(t, top+"/train/"+pcr.IndexNamePB, index)
-	check("train", "2 records are not named", "1 entries of PCR_index.pb cannot be right", "1 entries of PCR_index.pb contradict")
+	check("train", "2 records are not named", "1 entry of PCR_index.pb cannot be right", "1 entry of PCR_index.pb contradicts")
 	replace(t, top+"/train/"+pcr.IndexNamePB, []byte("no index"))
 	check("train", "cannot be read")
 	must(t, os.Remove(val.dir+"/"+pcr.IndexNamePB))

@@ -82,7 +82,7 @@ func TestAutoLeavesWhatIsSmallerAsItIs(t *testing.T) {
 	if len(s.Left) != 1 || s.Left[0].Path != "a/paper.png" || s.Left[0].Bytes != int64(len(source)) || !betterLeft(s.Left[0].Bytes, s.Left[0].PackedBytes) {
 		t.Errorf("left: %+v", s.Left)
 	}
-	if notes := strings.Join(s.Notes, "\n"); !strings.Contains(notes, "1 images were left as they are") {
+	if notes := strings.Join(s.Notes, "\n"); !strings.Contains(notes, "1 image was left as it is") {
 		t.Errorf("notes: %s", notes)
 	}
 	samePixelsAs(t, filepath.Join(dst, "a/photo.l3"), filepath.Join(src, "a/photo.png"))

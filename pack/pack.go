@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"prismfs/internal/imagefile"
+	"prismfs/internal/plural"
 	"prismfs/l3"
 	"prismfs/raster"
 )
@@ -234,13 +235,18 @@ func notHeld(s *Summary, mode l3.Mode) []string {
 	if mode == l3.ModePublished {
 		name = "published"
 	}
-	return []string{fmt.Sprintf("%d of the refused files are images of a kind that --mode %s cannot hold: --mode auto packs them", s.NotHeld, name)}
+	return []string{fmt.Sprintf("%d of the refused files %s of a kind that --mode %s cannot hold: --mode auto packs %s", s.NotHeld,
+		plural.Or(s.NotHeld, "is an image", "are images"), name, plural.Or(s.NotHeld, "it", "them"))}
 }
 
 // leftImages says that images were left as they are.
 func leftImages(s *Summary) []string {
 	if len(s.Left) == 0 {
 		return nil
+	}
+	if len(s.Left) == 1 {
+		return []string{"1 image was left as it is, since L3 would be larger than its file by more than a quarter. " +
+			"A mount shows it as the file that it is in every view; --mode dense packs it all the same"}
 	}
 	return []string{fmt.Sprintf("%d images were left as they are, since L3 would be larger than their files by more than a quarter. "+
 		"A mount shows them as the files that they are in every view; --mode dense packs them all the same", len(s.Left))}

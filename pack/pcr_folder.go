@@ -12,6 +12,7 @@ import (
 	"strings"
 
 	"prismfs/dataset"
+	"prismfs/internal/plural"
 	"prismfs/pcr"
 )
 
@@ -109,7 +110,8 @@ func (p *pcrPart) hidden(seen int) string {
 	if seen >= p.summary.Images {
 		return ""
 	}
-	return fmt.Sprintf("%d images cannot be seen, since a real folder or file beside the records has the name of their class folder", p.summary.Images-seen)
+	return fmt.Sprintf("%s cannot be seen, since a real folder or file beside the records has the name of %s class folder",
+		plural.Of(p.summary.Images-seen, "image"), plural.Or(p.summary.Images-seen, "its", "their"))
 }
 
 // withoutChecksums is how many of the images have none.
@@ -133,7 +135,7 @@ func (p *pcrPart) bad() []Refusal {
 		bad = append(bad, Refusal{name, "the index names it, and there is no such file"})
 	}
 	if n := p.summary.RefusedImages; n > 0 {
-		bad = append(bad, Refusal{p.indexName(), fmt.Sprintf("%d images have negative labels, which belong to no class", n)})
+		bad = append(bad, Refusal{p.indexName(), fmt.Sprintf("%s, which belong to no class", plural.Or(n, "1 image has a negative label", fmt.Sprintf("%d images have negative labels", n)))})
 	}
 	for i := range bad {
 		bad[i].Path = path.Join(p.path, bad[i].Path)

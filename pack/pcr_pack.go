@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"prismfs/internal/imagefile"
+	"prismfs/internal/plural"
 	"prismfs/pcr"
 )
 
@@ -166,7 +167,7 @@ func (p *pcrPacker) run(ctx context.Context) (touched bool, err error) {
 func (p *pcrPacker) fill(ctx context.Context) error {
 	p.cleared = map[string]bool{}
 	p.populated = make([]bool, len(p.plan.classes))
-	p.summary.Classes = len(p.plan.classes)
+	p.summary.Classes, p.summary.Parts = len(p.plan.classes), splitFolders(p.plan.classes)
 	for _, r := range p.plan.refused {
 		p.summary.record(r.Path, refusal(r.Reason))
 	}
@@ -319,14 +320,14 @@ func (p *pcrPacker) emptyClasses() error {
 func (p *pcrPacker) notes() []string {
 	var notes []string
 	if t := p.summary.PCR; t.Encoded > 0 {
-		note := fmt.Sprintf("%d images were no JPEG and were encoded at quality %d, not without loss", t.Encoded, t.Quality)
+		note := fmt.Sprintf("%s %s no JPEG and %[2]s encoded at quality %[3]d, not without loss", plural.Of(t.Encoded, "image"), plural.Or(t.Encoded, "was", "were"), t.Quality)
 		if t.AlphaLost > 0 {
 			note += fmt.Sprintf("; %d of them had an alpha channel, which JPEG has no room for", t.AlphaLost)
 		}
 		notes = append(notes, note)
 	}
-	if splits := splitFolders(p.plan.classes); len(splits) > 0 {
-		notes = append(notes, fmt.Sprintf("the classes are %s, which are names of parts of a dataset: pack each of them by itself, into folders beside each other", list(splits)))
+	if parts := p.summary.Parts; len(parts) > 0 {
+		notes = append(notes, fmt.Sprintf("%s: %s by itself, into folders beside each other", partsText(parts), plural.Or(len(parts), "pack it", "pack each of them")))
 	}
 	if len(p.strangers) > 0 {
 		notes = append(notes, fmt.Sprintf("the destination has folders that are no classes of the source, and ImageFolder would count them: %s", list(p.strangers)))
@@ -335,6 +336,12 @@ func (p *pcrPacker) notes() []string {
 		notes = append(notes, hiddenControlFolder)
 	}
 	return notes
+}
+
+// partsText says that classes are called as parts of a dataset are.
+func partsText(parts []string) string {
+	return fmt.Sprintf("%s %s, which %s of a dataset", plural.Or(len(parts), "the class is", "the classes are"), list(parts),
+		plural.Or(len(parts), "is the name of a part", "are names of parts"))
 }
 
 // splitFolders returns the class names if all are usual names of the parts of

@@ -146,7 +146,7 @@ func TestPackPCRReadByAnIndependentReader(t *testing.T) {
 	if s.Converted.Files != 14 || s.Passed.Files != 1 || len(s.Refused) != 0 || s.PCR.Encoded != 1 || s.PCR.Records != 3 || s.Classes != 4 {
 		t.Errorf("summary %v, %+v", s, s.PCR)
 	}
-	if notes := strings.Join(s.Notes, "\n"); !strings.Contains(notes, "1 images were no JPEG and were encoded at quality 90") {
+	if notes := strings.Join(s.Notes, "\n"); !strings.Contains(notes, "1 image was no JPEG and was encoded at quality 90") {
 		t.Errorf("notes %q", notes)
 	}
 	names := recordImages(t, dst)

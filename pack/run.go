@@ -3,8 +3,10 @@ package pack
 import (
 	"context"
 	"fmt"
+	"maps"
 	"path/filepath"
 	"runtime/debug"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -131,7 +133,7 @@ func (r *run) startClasses(root *directory) error {
 	for class, rank := range ranks(root.folders) {
 		r.labels[class] = &rank
 	}
-	r.summary.Classes = len(r.labels)
+	r.summary.Classes, r.summary.Parts = len(r.labels), splitFolders(slices.Sorted(maps.Keys(r.labels)))
 	for i, f := range root.refused {
 		if r.labels[f.Path] == nil {
 			continue

@@ -99,10 +99,11 @@ type Summary struct {
 	Left         []LeftImage      `json:"left"`           // the images among those passed, ordered by path
 	AlreadyThere int              `json:"already_there"`
 	Replaced     int              `json:"replaced"`
-	Refused      []Refusal        `json:"refused"`  // ordered by path
-	NotHeld      int              `json:"not_held"` // refused images that the mode has no room for, and ModeAuto has
-	Formats      map[string]Tally `json:"formats"`  // the converted images, by format of the source
-	Classes      int              `json:"classes"`  // folders of the first level
+	Refused      []Refusal        `json:"refused"`         // ordered by path
+	NotHeld      int              `json:"not_held"`        // refused images that the mode has no room for, and ModeAuto has
+	Formats      map[string]Tally `json:"formats"`         // the converted images, by format of the source
+	Classes      int              `json:"classes"`         // folders of the first level
+	Parts        []string         `json:"parts,omitempty"` // their names, where all are called as parts of a dataset are
 	Seconds      float64          `json:"seconds"`
 	PCR          *PCRTotals       `json:"pcr,omitempty"`
 	Notes        []string         `json:"notes"`    // what the user may want to reconsider

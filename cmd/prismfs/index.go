@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"prismfs/dataset"
+	"prismfs/internal/plural"
 	"prismfs/pack"
 )
 
@@ -92,7 +93,7 @@ func (f *indexFlags) index(cmd *cobra.Command, d *dataset.Dataset, folder string
 		return false, errors.New("no table could be kept on disk: see the log, or choose another --table-dir")
 	}
 	p.line("%s", pack.Printable(filepath.Join(d.String(), folder)))
-	p.line("  images          %d in %d records and %d classes, up to %d fidelities", s.Images, s.Records, len(s.Labels), s.Levels)
+	p.line("  images          %d in %s and %s, up to %s", s.Images, plural.Of(s.Records, "record"), plural.Of(len(s.Labels), "class"), plural.Of(s.Levels, "fidelity"))
 	p.line("  table           %s, %s", pack.Printable(s.Table), size(s.TableBytes))
 	for _, part := range []struct {
 		what string

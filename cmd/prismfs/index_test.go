@@ -52,7 +52,7 @@ func TestIndex(t *testing.T) {
 	writeFile(t, filepath.Join(src, "README"), nil)
 	for range 2 {
 		status, out, errs := call("index", "--table-dir", tables, src)
-		if status != statusOK || !strings.Contains(out, "6 in 3 records and 2 classes") || !strings.Contains(out, "2 in 1 records") {
+		if status != statusOK || !strings.Contains(out, "6 in 3 records and 2 classes") || !strings.Contains(out, "2 in 1 record and 2 classes") {
 			t.Fatalf("%v\n%s%s", status, out, errs)
 		}
 	}

@@ -7,6 +7,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"prismfs/internal/plural"
 	"prismfs/pack"
 )
 
@@ -17,27 +18,27 @@ func newInspectCommand() *cobra.Command {
 	var asJSON bool
 	var quality qualityFlags
 	cmd := &cobra.Command{
-		Use:   "inspect PATH",
+		Use:   "inspect PATH...",
 		Short: "Say what an L3 file, or a folder of such files or of records, is",
 		Long: `Say what an L3 file is (format, shape, sizes, metadata, whether it is whole), what
 the L3 files of a folder are together, or what a folder of PCR records holds (labels,
 fidelities and what they cost). Of the files in a folder only the heads are read;
 'prismfs verify' decodes them. If folders of records lie below PATH, as train and val,
-each of them is inspected, and --json prints a list. The exit status is 1 where a file
+each of them is inspected. Of several --json prints a list. The exit status is 1 where a file
 is damaged, and where pack has not finished its work.
 
 --quality-curve decodes some images of a folder of records at every fidelity and prints
 how near they come to full fidelity: PSNR over all samples, SSIM on luma (Gaussian
 window of 11 pixels), the means over the images. --plot draws them.`,
 		Example: "  prismfs inspect photos.l3\n  prismfs inspect --plot curve.png imagenet.pcr/train",
-		Args:    cobra.ExactArgs(1),
+		Args:    cobra.MinimumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if err := quality.check(cmd); err != nil {
 				return err
 			}
 			var all []*pack.Report
 			bad := false
-			err := eachDataset(cmd.Context(), args[0], func(path string, alone bool) error {
+			err := eachDataset(cmd.Context(), args, func(path string, alone bool) error {
 				report, err := pack.Inspect(cmd.Context(), path)
 				if err != nil {
 					return err
@@ -101,7 +102,7 @@ func printFileReport(w io.Writer, r *pack.FileReport) error {
 		return p.err
 	}
 	p.line("  format          L3 version %d, %s", r.Version, r.Coding)
-	p.line("  shape           %d x %d (height x width), %d channels, %s, %s", r.Shape[0], r.Shape[1], r.Shape[2], r.DType, r.Colour)
+	p.line("  shape           %d x %d (height x width), %s, %s, %s", r.Shape[0], r.Shape[1], plural.Of(r.Shape[2], "channel"), r.DType, r.Colour)
 	p.line("  significant     %d bits", r.SignificantBits)
 	p.line("  patches         %d, edge %d", r.Patches, r.PatchEdge)
 	p.line("  bytes           %d, of which head %d; %.3f of the %d of the samples", r.FileBytes, r.HeadBytes, r.Ratio, r.RawBytes)
@@ -137,10 +138,10 @@ func printTreeReport(w io.Writer, r *pack.TreeReport) error {
 		p.line("bad %s: %s", pack.Printable(b.Path), oneLine(b.Reason))
 	}
 	p.line("%s", pack.Printable(r.Path))
-	p.line("  samples         %d in %d classes, and %d other files", r.Samples, len(r.Classes), r.OtherFiles)
+	p.line("  samples         %d in %s, and %s", r.Samples, plural.Of(len(r.Classes), "class"), plural.Of(r.OtherFiles, "other file"))
 	if r.Samples > 0 {
 		p.line("  bytes           %s, %.3f of the %s of the samples", size(r.FileBytes), r.Ratio, size(r.RawBytes))
-		p.line("  checksums       in %d of %d files", r.Samples-r.WithoutCRC, r.Samples)
+		p.line("  checksums       in %d of %s", r.Samples-r.WithoutCRC, plural.Of(r.Samples, "file"))
 	}
 	printCounts(p, "as they are", r.PlainImages)
 	for _, part := range []struct {

@@ -9,6 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"prismfs/internal/plural"
 	"prismfs/pack"
 )
 
@@ -70,18 +71,19 @@ func printPCRReport(w io.Writer, r *pack.PCRReport) error {
 	}
 	p.line("%s", pack.Printable(r.Path))
 	p.line("  format          PCR, %s", indexText(r))
-	p.line("  images          %d in %d classes, in %d records", r.Images, len(r.Labels), r.Records)
+	p.line("  images          %d in %s, in %s", r.Images, plural.Of(len(r.Labels), "class"), plural.Of(r.Records, "record"))
 	p.line("  bytes           %s", size(r.FileBytes))
 	if r.WithoutCRC == 0 {
 		p.line("  checksums       of all images")
 	} else {
-		p.line("  checksums       none of %d images", r.WithoutCRC)
+		p.line("  checksums       none of %s", plural.Of(r.WithoutCRC, "image"))
 	}
 	if r.RepeatedImages > 0 {
-		p.line("  repeated        %d images of the last record are those of the one before it again; mounts leave them out (--keep-duplicates shows them)", r.RepeatedImages)
+		p.line("  repeated        %s of the last record %s in the one before it, too; mounts show %s once (unless by --keep-duplicates)",
+			plural.Of(r.RepeatedImages, "image"), plural.Or(r.RepeatedImages, "is", "are"), plural.Or(r.RepeatedImages, "it", "them"))
 	}
 	if len(r.Stale) > 0 {
-		p.line("  stale           %d records that the index does not name, and mounts leave out: %s", len(r.Stale), firstOf(r.Stale))
+		p.line("  stale           %s that the index does not name, and mounts leave out: %s", plural.Of(len(r.Stale), "record"), firstOf(r.Stale))
 	}
 	printTable(p, r)
 	printLabels(p, r.Labels)
@@ -95,9 +97,6 @@ func printPCRReport(w io.Writer, r *pack.PCRReport) error {
 func indexText(r *pack.PCRReport) string {
 	if r.Index == "" {
 		return "without index: the records themselves tell"
-	}
-	if r.RepeatedEntries > 0 {
-		return fmt.Sprintf("index %s, %d of its entries name a record again", r.Index, r.RepeatedEntries)
 	}
 	return "index " + r.Index
 }
@@ -133,9 +132,9 @@ func printLabels(p *printer, labels []pack.PCRLabel) {
 			return
 		}
 		if l.Class == "" {
-			p.line("  %-15s %d: %d images, in folder %s", name, l.Label, l.Images, pack.Printable(l.Folder))
+			p.line("  %-15s %d: %s, in folder %s", name, l.Label, plural.Of(l.Images, "image"), pack.Printable(l.Folder))
 		} else {
-			p.line("  %-15s %d: %d images of class %s", name, l.Label, l.Images, pack.Printable(l.Class))
+			p.line("  %-15s %d: %s of class %s", name, l.Label, plural.Of(l.Images, "image"), pack.Printable(l.Class))
 		}
 		name = ""
 	}
@@ -159,7 +158,7 @@ func printFidelities(p *printer, r *pack.PCRReport) {
 	for _, b := range r.Quality.Bad {
 		p.line("bad %s: %s", pack.Printable(b.Path), oneLine(b.Reason))
 	}
-	p.line("  means of %d images", r.Quality.Images)
+	p.line("  means of %s", plural.Of(r.Quality.Images, "image"))
 	p.line("  %3s %14s %7s %8s %6s %10s", "k", "bytes an image", "share", "PSNR dB", "SSIM", "identical")
 	for _, q := range r.Quality.Points {
 		db := "∞"

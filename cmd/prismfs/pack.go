@@ -8,11 +8,13 @@ import (
 	"io"
 	"log/slog"
 	"sort"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
 
 	"prismfs/internal/imagefile"
+	"prismfs/internal/plural"
 	"prismfs/l3"
 	"prismfs/pack"
 )
@@ -232,15 +234,15 @@ func printSummary(w io.Writer, s *pack.Summary, verb string) error {
 	}
 	already := ""
 	if s.AlreadyThere > 0 {
-		already = fmt.Sprintf("; %d of the first two were there already", s.AlreadyThere)
+		already = fmt.Sprintf("; %d of the first two %s there already", s.AlreadyThere, plural.Or(s.AlreadyThere, "was", "were"))
 	}
 	if s.Replaced > 0 {
 		already += fmt.Sprintf("; %d replaced an older output", s.Replaced)
 	}
-	p.line("%d files = %d %s + %d passed through + %d refused%s",
-		s.FilesIn, s.Converted.Files, verb, s.Passed.Files, len(s.Refused), already)
+	p.line("%s = %d %s + %d passed through + %d refused%s",
+		plural.Of(s.FilesIn, "file"), s.Converted.Files, verb, s.Passed.Files, len(s.Refused), already)
 	if len(s.Left) > 0 {
-		p.line("%d of those passed through are images that were left as they are", len(s.Left))
+		p.line("%d of those passed through %s left as %s", len(s.Left), plural.Or(len(s.Left), "is an image that was", "are images that were"), plural.Or(len(s.Left), "it is", "they are"))
 	}
 	var formats []string
 	for format := range s.Formats {
@@ -249,16 +251,16 @@ func printSummary(w io.Writer, s *pack.Summary, verb string) error {
 	sort.Strings(formats)
 	for _, format := range formats {
 		t := s.Formats[format]
-		p.line("  %-6s %8d files, %s -> %s (%.2f times)", format, t.Files, size(t.BytesIn), size(t.BytesOut), t.Ratio())
+		p.line("  %-6s %8d %s, %s -> %s (%.2f times)", format, t.Files, plural.Or(t.Files, "file", "files"), size(t.BytesIn), size(t.BytesOut), t.Ratio())
 	}
 	if s.Converted.Files == 0 {
-		p.line("no image was %s, in %.1f s, %d class folders", verb, s.Seconds, s.Classes)
+		p.line("no image was %s, in %.1f s, %s", verb, s.Seconds, foldersText(s))
 	} else {
-		p.line("%s -> %s (%.2f times) in %.1f s, %d class folders", size(s.Converted.BytesIn), size(s.Converted.BytesOut),
-			s.Converted.Ratio(), s.Seconds, s.Classes)
+		p.line("%s -> %s (%.2f times) in %.1f s, %s", size(s.Converted.BytesIn), size(s.Converted.BytesOut),
+			s.Converted.Ratio(), s.Seconds, foldersText(s))
 	}
 	if t := s.PCR; t != nil {
-		p.line("%d records, %s with their metadata%s", t.Records, size(t.RecordBytes), recordsBefore(t))
+		p.line("%s, %s with %s metadata%s", plural.Of(t.Records, "record"), size(t.RecordBytes), plural.Or(t.Records, "its", "their"), recordsBefore(t))
 	}
 	for _, note := range s.Notes {
 		p.line("note: %s.", note)
@@ -266,14 +268,23 @@ func printSummary(w io.Writer, s *pack.Summary, verb string) error {
 	return p.err
 }
 
+// foldersText says how many folders of the first level there are: those of the
+// classes, or of the parts of a dataset.
+func foldersText(s *pack.Summary) string {
+	if len(s.Parts) > 0 {
+		return fmt.Sprintf("%s (%s)", plural.Of(len(s.Parts), "part"), strings.Join(s.Parts, ", "))
+	}
+	return plural.Of(s.Classes, "class folder")
+}
+
 // recordsBefore says what became of the records of an earlier run.
 func recordsBefore(t *pack.PCRTotals) string {
 	text := ""
 	if t.RecordsKept > 0 {
-		text += fmt.Sprintf("; %d were there already", t.RecordsKept)
+		text += fmt.Sprintf("; %d %s there already", t.RecordsKept, plural.Or(t.RecordsKept, "was", "were"))
 	}
 	if t.RecordsStale > 0 {
-		text += fmt.Sprintf("; %d that were too many have been removed", t.RecordsStale)
+		text += fmt.Sprintf("; %d that %s too many %[2]s removed", t.RecordsStale, plural.Or(t.RecordsStale, "was", "were"))
 	}
 	return text
 }

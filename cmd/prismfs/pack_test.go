@@ -61,7 +61,7 @@ func TestPackSaysWhatItLeaves(t *testing.T) {
 	writeFile(t, filepath.Join(src, "cat", "paper.png"), wallpaper(t))
 	log := filepath.Join(t.TempDir(), "log")
 	status, stdout, stderr := call("pack", "--to", "l3", "--log-level", "debug", "--log-file", log, src, dst)
-	if status != statusOK || !strings.Contains(stdout, "3 files = 2 packed + 1 passed through + 0 refused\n1 of those passed through are images that were left as they are\n") {
+	if status != statusOK || !strings.Contains(stdout, "3 files = 2 packed + 1 passed through + 0 refused\n1 of those passed through is an image that was left as it is\n") {
 		t.Errorf("status %d:\n%s%s", status, stdout, stderr)
 	}
 	if lines, err := os.ReadFile(log); err != nil || !strings.Contains(string(lines), `msg="left as it is" image=cat/paper.png`) {
@@ -70,7 +70,7 @@ func TestPackSaysWhatItLeaves(t *testing.T) {
 	for args, part := range map[string]string{
 		"inspect " + dst:                  "as they are     1 of PNG\n",
 		"verify " + dst:                   "3 samples = 3 good + 0 bad; 0 other files not looked into\n",
-		"verify  " + dst:                  "1 of the good ones are images that were left as they are",
+		"verify  " + dst:                  "1 of the good ones is an image that was left as it is",
 		"unpack " + dst + " " + dst + "2": "3 files = 2 unpacked + 1 passed through + 0 refused\n",
 	} {
 		if status, stdout, stderr := call(strings.Fields(args)...); status != statusOK || !strings.Contains(stdout, part) {
@@ -281,4 +281,39 @@ func TestBombMemory(t *testing.T) {
 	if used := cmd.ProcessState.SysUsage().(*syscall.Rusage).Maxrss; used > limitKiB {
 		t.Errorf("%d KiB were resident", used)
 	}
+}
+
+// Several things are inspected and verified by one command; what is wrong with one
+// keeps it from none of the others.
+func TestInspectSeveral(t *testing.T) {
+	src, dst := writeImages(t, 3)
+	mustCall(t, "pack", "--to", "l3", src, dst)
+	for _, command := range []string{"inspect", "verify"} {
+		out := mustCall(t, command, dst, filepath.Join(dst, "cat", "0.l3"))
+		contains(t, out, dst, filepath.Join(dst, "cat", "0.l3"))
+		var list []json.RawMessage
+		if err := json.Unmarshal([]byte(mustCall(t, command, "--json", dst, dst, dst+"/cat")), &list); err != nil || len(list) != 3 {
+			t.Errorf("%s: %d reports, %v", command, len(list), err)
+		}
+		status, out, errs := call(command, dst+"/none", dst)
+		if status != statusBadInput || !strings.Contains(out, dst) || !strings.Contains(errs, "none: no such file") {
+			t.Errorf("%s: status %d, %s%s", command, status, out, errs)
+		}
+	}
+	if status, _, errs := call("inspect", "--plot", "curve.png", dst, dst); status != statusUsage || !strings.Contains(errs, "--plot draws one dataset") {
+		t.Errorf("a plot of two: status %d, %s", status, errs)
+	}
+}
+
+// The parts of a dataset are not counted as its classes.
+func TestPackSaysParts(t *testing.T) {
+	src, dst := writeImages(t, 2)
+	whole := filepath.Join(t.TempDir(), "whole")
+	for _, part := range []string{"train", "val"} {
+		if err := os.CopyFS(filepath.Join(whole, part), os.DirFS(src)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	contains(t, mustCall(t, "pack", "--to", "l3", whole, dst), " s, 2 parts (train, val)\n", "4 files = 4 packed")
+	contains(t, mustCall(t, "pack", "--to", "l3", filepath.Join(whole, "val", "cat"), dst+"-one"), "1 file = 1 packed", " 0 class folders\n")
 }

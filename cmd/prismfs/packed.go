@@ -13,24 +13,32 @@ import (
 	"prismfs/pack"
 )
 
-// eachDataset calls visit for every dataset at path, which mostly is one. What is
-// wrong with one keeps nobody from the others; the error is of all.
-func eachDataset(ctx context.Context, path string, visit func(path string, alone bool) error) error {
-	list, err := pack.Datasets(ctx, path)
-	if err != nil {
-		return packedError(err, path)
-	}
+// eachDataset calls visit for every dataset at some paths, of which there mostly is
+// one. What is wrong with one keeps nobody from the others; the error is of all.
+func eachDataset(ctx context.Context, paths []string, visit func(path string, alone bool) error) error {
 	var failed error
-	for _, one := range list {
-		err := visit(one, len(list) == 1)
-		switch {
-		case err == nil:
-		case ctx.Err() != nil:
-			return packedError(err, one)
-		case failed == nil:
-			failed = packedError(err, one)
-		default:
+	fail := func(path string, err error) {
+		if failed == nil {
+			failed = packedError(err, path)
+		} else {
 			failed = withStatus(statusOf(failed), fmt.Errorf("%w; %w", failed, err))
+		}
+	}
+	var all []string
+	for _, path := range paths {
+		list, err := pack.Datasets(ctx, path)
+		if err != nil {
+			fail(path, err)
+		}
+		all = append(all, list...)
+	}
+	for _, one := range all {
+		err := visit(one, len(paths) == 1 && len(all) == 1)
+		if err != nil && ctx.Err() != nil {
+			return packedError(err, one)
+		}
+		if err != nil {
+			fail(one, err)
 		}
 	}
 	return failed

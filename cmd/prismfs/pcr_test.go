@@ -60,12 +60,12 @@ func TestPCRCommands(t *testing.T) {
 	src, dst := writeJPEGs(t, 8)
 	writeFile(t, filepath.Join(src, "cat", "drawn.png"), pngOf(t))
 	contains(t, mustCall(t, "pack", "--to", "pcr", "--images-per-record", "4", "--quality", "80", src, dst),
-		"9 files = 9 packed + 0 passed through + 0 refused", "3 records, ", "1 images were no JPEG and were encoded at quality 80")
+		"9 files = 9 packed + 0 passed through + 0 refused", "3 records, ", "1 image was no JPEG and was encoded at quality 80")
 	contains(t, mustCall(t, "pack", "--to", "pcr", "--images-per-record", "4", "--quality", "80", src, dst),
 		"9 of the first two were there already", "3 records, ", "3 were there already")
-	contains(t, mustCall(t, "pack", "--to", "pcr", "--images-per-record", "9", src, dst), "2 that were too many have been removed")
-	contains(t, mustCall(t, "inspect", dst), "format          PCR, index PCR_index.pb, 9 of its entries name a record again",
-		"images          9 in 2 classes, in 1 records", "checksums       of all images", "label           0: 5 images of class cat", "bytes an image")
+	contains(t, mustCall(t, "pack", "--to", "pcr", "--images-per-record", "9", src, dst), "2 that were too many were removed")
+	contains(t, mustCall(t, "inspect", dst), "format          PCR, index PCR_index.pb\n",
+		"images          9 in 2 classes, in 1 record\n", "checksums       of all images", "label           0: 5 images of class cat", "bytes an image")
 	contains(t, mustCall(t, "verify", dst), "9 samples = 9 good + 0 bad")
 	contains(t, mustCall(t, "unpack", dst, filepath.Join(t.TempDir(), "back")), "9 files = 9 unpacked")
 }
@@ -126,7 +126,7 @@ func TestPCRCommandsReportDamage(t *testing.T) {
 	if status != statusSomeBad {
 		t.Errorf("inspect: status %v", status)
 	}
-	contains(t, stdout, "stale           1 records that the index does not name, and mounts leave out: PCR_9.pcr", "bad PCR_9.pcr: ")
+	contains(t, stdout, "stale           1 record that the index does not name, and mounts leave out: PCR_9.pcr", "bad PCR_9.pcr: ")
 }
 
 // A dataset in parts is looked through part by part, and the exit status is that

@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"prismfs/fs"
+	"prismfs/internal/plural"
 )
 
 func newStatusCommand() *cobra.Command {
@@ -79,7 +80,7 @@ func printStatus(p *printer, s fs.Status) {
 		p.line("  memory   cache %s of %s, %s of it in use; process %s",
 			humanize.IBytes(uint64(c.CacheBytes)), humanize.IBytes(uint64(c.CacheBudget)),
 			humanize.IBytes(uint64(c.PinnedBytes)), humanize.IBytes(uint64(c.DaemonBytes)))
-		p.line("  served   %d opens, %d images decoded, %d errors, %d slow requests", c.Served, c.Decoded, c.Errors, c.SlowRequests)
+		p.line("  served   %s, %s decoded, %s, %s", plural.Of(c.Served, "open"), plural.Of(c.Decoded, "image"), plural.Of(c.Errors, "error"), plural.Of(c.SlowRequests, "slow request"))
 		p.line("  up       %v", time.Duration(c.UptimeS)*time.Second)
 	}
 	if s.PID != 0 {

@@ -68,7 +68,7 @@ func TestStatus(t *testing.T) {
 		s.Counts == nil || s.Counts.Served != 1 || s.Counts.Decoded != 1 || s.Counts.CacheBudget != 32<<20 || s.Counts.Errors != 0 {
 		t.Errorf("status says %+v, %+v", s, s.Counts)
 	}
-	if _, out := output(t, prismfs("status")); !strings.Contains(out, mnt+"  serving\n") || !strings.Contains(out, "1 opens, 1 images decoded") {
+	if _, out := output(t, prismfs("status")); !strings.Contains(out, mnt+"  serving\n") || !strings.Contains(out, "1 open, 1 image decoded") {
 		t.Errorf("status says %s", out)
 	}
 

@@ -5,6 +5,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"prismfs/internal/plural"
 	"prismfs/pack"
 )
 
@@ -12,24 +13,24 @@ func newVerifyCommand() *cobra.Command {
 	var asJSON bool
 	var opt pack.VerifyOptions
 	cmd := &cobra.Command{
-		Use:   "verify PATH",
+		Use:   "verify PATH...",
 		Short: "Decode every L3 file, or every image of records, and check every checksum",
 		Long: `Decode the L3 file PATH, or every one in the folder PATH and the images beside
 them that pack left as they are, and check every checksum. Also printed is which
 library, and version, the pixels were decoded by when they were packed. Of a folder of
 PCR records every image is decoded at full fidelity, and compared with its checksums
 where the records have any, which is where prismfs wrote them. If folders of records
-lie below PATH, as train and val, each of them is verified, and --json prints a list.
+lie below PATH, as train and val, each of them is verified. Of several --json prints a list.
 Bad files are listed. The exit status is 1 then, and also where pack has not finished
 its work.`,
-		Args: cobra.ExactArgs(1),
+		Args: cobra.MinimumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if opt.Jobs < 0 {
 				return usageError("--jobs %d: it takes one job at least", opt.Jobs)
 			}
 			var all []*pack.Verification
 			bad := false
-			err := eachDataset(cmd.Context(), args[0], func(path string, alone bool) error {
+			err := eachDataset(cmd.Context(), args, func(path string, alone bool) error {
 				bar := newProgress(cmd, "verifying")
 				opt.Progress = bar.update
 				v, err := pack.Verify(cmd.Context(), path, opt)
@@ -69,18 +70,18 @@ func printVerification(w io.Writer, v *pack.Verification, named bool) error {
 	for _, b := range v.Bad {
 		p.line("bad %s: %s", pack.Printable(b.Path), oneLine(b.Reason))
 	}
-	p.line("%d samples = %d good + %d bad; %d other files not looked into", v.Samples, v.Good, len(v.Bad), v.OtherFiles)
+	p.line("%s = %d good + %d bad; %s not looked into", plural.Of(v.Samples, "sample"), v.Good, len(v.Bad), plural.Of(v.OtherFiles, "other file"))
 	if v.Good > 0 {
 		p.line("%s decoded from %s in %.1f s", size(v.RawBytes), size(v.FileBytes), v.Seconds)
 	}
 	if v.PlainImages > 0 {
-		p.line("%d of the good ones are images that were left as they are: they can be decoded", v.PlainImages)
+		p.line("%d of the good ones %s: %s can be decoded", v.PlainImages, plural.Or(v.PlainImages, "is an image that was left as it is", "are images that were left as they are"), plural.Or(v.PlainImages, "it", "they"))
 	}
 	if v.WithoutCRC > 0 {
-		p.line("%d of the good ones are of the published format, which has no checksums: they are whole and consistent, no more is known", v.WithoutCRC)
+		p.line("%d of the good ones %s of the published format, which has no checksums: %s whole and consistent, no more is known", v.WithoutCRC, plural.Or(v.WithoutCRC, "is", "are"), plural.Or(v.WithoutCRC, "it is", "they are"))
 	}
 	for _, d := range v.SourceDecoders {
-		p.line("source decoder: %s, %d samples", pack.Printable(d.Name), d.Samples)
+		p.line("source decoder: %s, %s", pack.Printable(d.Name), plural.Of(d.Samples, "sample"))
 	}
 	if v.Unfinished {
 		p.line("UNFINISHED: %s", v.UnfinishedBecause)

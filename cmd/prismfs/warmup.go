@@ -11,6 +11,7 @@ import (
 
 	"prismfs/cache"
 	"prismfs/fs"
+	"prismfs/internal/plural"
 	"prismfs/pack"
 )
 
@@ -88,8 +89,8 @@ func printWarmth(out io.Writer, all []*fs.Warmth) error {
 		if more := w.Failed - int64(len(w.Failures)); more > 0 {
 			p.line("and %d more that failed", more)
 		}
-		p.line("%d files opened, %d of them made from images, %s; %d failed, in %.1f s; the mount decoded %d images meanwhile, for anybody",
-			w.Files, w.Samples, size(w.Bytes), w.Failed, w.Seconds, w.Decoded)
+		p.line("%s opened, %d of them made from images, %s; %d failed, in %.1f s; the mount decoded %s meanwhile, for anybody",
+			plural.Of(w.Files, "file"), w.Samples, size(w.Bytes), w.Failed, w.Seconds, plural.Of(w.Decoded, "image"))
 		p.line("%s", heldText(w))
 	}
 	return p.err
@@ -105,12 +106,12 @@ func heldText(w *fs.Warmth) string {
 	case w.Held == w.Samples:
 		return fmt.Sprintf("the cache holds all of them (its budget is %s)", size(w.Budget))
 	case w.Bytes <= w.Budget:
-		return fmt.Sprintf("the cache holds %d of them (its budget is %s, and other files were read meanwhile: %d evictions)",
-			w.Held, size(w.Budget), w.Evictions)
+		return fmt.Sprintf("the cache holds %d of them (its budget is %s, and other files were read meanwhile: %s)",
+			w.Held, size(w.Budget), plural.Of(w.Evictions, "eviction"))
 	case w.Policy == cache.Pin.String():
-		return fmt.Sprintf("the cache is too small: it holds %d of %d (its budget is %s for %s; %d evictions); what it holds stays (--cache-policy pin)",
-			w.Held, w.Samples, size(w.Budget), size(w.Bytes), w.Evictions)
+		return fmt.Sprintf("the cache is too small: it holds %d of %d (its budget is %s for %s; %s); what it holds stays (--cache-policy pin)",
+			w.Held, w.Samples, size(w.Budget), size(w.Bytes), plural.Of(w.Evictions, "eviction"))
 	}
-	return fmt.Sprintf("the cache is too small: it holds %d of %d (its budget is %s for %s; %d evictions); mount with a larger --cache, or with --cache-policy pin, which keeps what came first",
-		w.Held, w.Samples, size(w.Budget), size(w.Bytes), w.Evictions)
+	return fmt.Sprintf("the cache is too small: it holds %d of %d (its budget is %s for %s; %s); mount with a larger --cache, or with --cache-policy pin, which keeps what came first",
+		w.Held, w.Samples, size(w.Budget), size(w.Bytes), plural.Of(w.Evictions, "eviction"))
 }
