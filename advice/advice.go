@@ -16,6 +16,8 @@ import (
 	"fmt"
 	"math"
 	"time"
+
+	"prismfs/internal/plural"
 )
 
 // Coding sorts how images are stored by what it takes to decode them.
@@ -32,6 +34,7 @@ const (
 // Seen is what readers of a view did for a while.
 type Seen struct {
 	View    string `json:"view"`    // with its folder, below the mount point: train+2; "" is the whole mount
+	Path    string `json:"path"`    // of the view, with the mount point
 	Readers int    `json:"readers"` // threads
 	Opens   int64  `json:"opens"`   // of images; several of one image in a row, by one thread, are one
 	Misses  int64  `json:"misses"`  // of them, those that the cache did not have
@@ -144,31 +147,23 @@ func Of(s Seen, m Machine) Advice {
 	a := Advice{Seen: s, Steps: []Step{}}
 	if s.Opens < minOpens {
 		a.Verdict = TooFew
-		a.Text = fmt.Sprintf("%s: %d opens of images lately are too few to say anything; ask again while a job runs.", name(s), s.Opens)
+		a.Text = fmt.Sprintf("%s: %s of images lately %s too few to say anything; ask again while a job runs.", s.Path, plural.Of(s.Opens, "open"), plural.Or(s.Opens, "is", "are"))
 		return a
 	}
 	p := perImage(s)
 	if p.share() < waitShare {
 		a.Verdict = Nothing
 		a.Text = fmt.Sprintf("%s: readers wait %s for an image and take %s for everything else, so that they wait in %.0f %% of their time: there is nothing to gain.",
-			name(s), ms(p.wait), ms(p.own), 100*p.share())
+			s.Path, ms(p.wait), ms(p.own), 100*p.share())
 		return a
 	}
 	a.Verdict = Waiting
 	a.Text = fmt.Sprintf("%s: readers wait %s for an image and take %s for everything else, so that they wait in %.0f %% of their time. Of the %s, %s are reading from the source, %s waiting for a free processor, %s decoding, %s the rest (opening, the kernel, waiting for what is decoded for others). %.0f %% of the images were in the cache.",
-		name(s), ms(p.wait), ms(p.own), 100*p.share(), ms(p.wait), ms(p.store), ms(p.queue), ms(p.decode), ms(p.rest()), 100*(1-float64(s.Misses)/float64(s.Opens)))
+		s.Path, ms(p.wait), ms(p.own), 100*p.share(), ms(p.wait), ms(p.store), ms(p.queue), ms(p.decode), ms(p.rest()), 100*(1-float64(s.Misses)/float64(s.Opens)))
 	for _, rule := range []func(Seen, Machine, times) []Step{fromCache, fromProcessors, fromAhead, fromFidelity, fromCoding, fromEcho} {
 		a.Steps = append(a.Steps, rule(s, m, p)...)
 	}
 	return a
-}
-
-// name writes the view for people.
-func name(s Seen) string {
-	if s.View == "" {
-		return "The mount"
-	}
-	return s.View
 }
 
 // times are means of an image, in seconds.
@@ -226,7 +221,10 @@ func echoName(s Seen, factor float64) string {
 	if s.Echo > 1 {
 		return fmt.Sprintf("it with echo%g in the place of echo%g", factor, s.Echo)
 	}
-	return fmt.Sprintf("%s+echo%g", s.View, factor)
+	if s.View == "" {
+		return fmt.Sprintf("%s/+echo%g", s.Path, factor)
+	}
+	return fmt.Sprintf("%s+echo%g", s.Path, factor)
 }
 
 // fromFidelity: where the source is what is slow, fewer bytes.

@@ -11,7 +11,7 @@ import (
 func seen(own, store, queue, decode float64, change func(*Seen)) Seen {
 	sum := func(v float64) time.Duration { return time.Duration(v * 100 * float64(time.Millisecond)) }
 	s := Seen{
-		View: "train", Readers: 8, Opens: 100, Misses: 100, Own: sum(own), Waited: sum(store + queue + decode),
+		View: "train", Path: "/mnt/train", Readers: 8, Opens: 100, Misses: 100, Own: sum(own), Waited: sum(store + queue + decode),
 		Store: sum(store), Queue: sum(queue), Decode: sum(decode), Files: 1000, FileBytes: 1 << 20, Coding: Fast,
 	}
 	if change != nil {
@@ -48,7 +48,7 @@ func TestOf(t *testing.T) {
 			map[Kind]float64{Echo: 3, Fidelity: 2}, "fidelity 1 reads 5.9 KiB (6 %; readers would wait about 2.6 ms), fidelity 2 reads 18.6 KiB (19 %; readers would wait about 3.9 ms)"},
 		"a very slow source": {seen(1, 100, 0, 2, pcr), machine, Waiting, "first pass fidelity echo",
 			map[Kind]float64{Echo: 4, Fidelity: 1}, "More than 4 is not free"},
-		"a slow source of L3": {seen(4, 10, 0, 2, nil), machine, Waiting, "first pass plan echo", map[Kind]float64{Echo: 3}, "Read train+echo3"},
+		"a slow source of L3": {seen(4, 10, 0, 2, nil), machine, Waiting, "first pass plan echo", map[Kind]float64{Echo: 3}, "Read /mnt/train+echo3"},
 		"a little slow":       {seen(4, 5, 0, 0.4, nil), machine, Waiting, "first pass plan echo", map[Kind]float64{Echo: 1.35}, "train+echo1.35"},
 		"not worth an echo":   {seen(10, 5, 0, 5, nil), machine, Waiting, "first pass plan", nil, "plan"},
 		"lowest fidelity":     {seen(4, 10, 0, 2, func(s *Seen) { pcr(s); s.Fidelity = 1 }), machine, Waiting, "first pass plan echo", nil, ""},

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"net/http"
+	"path"
 	"runtime"
 	"time"
 
@@ -56,8 +57,9 @@ func (m *mount) getAdvice(w http.ResponseWriter, r *http.Request) {
 
 // adviceOn puts together what advice needs to know of a view.
 func (m *mount) adviceOn(ctx context.Context, v *seenView) advice.Seen {
+	name := viewName(v.name, v.of, m.opt.View)
 	s := advice.Seen{
-		View: viewName(v.name, v.of, m.opt.View), Readers: v.readers, Opens: v.opens, Misses: min(v.misses, v.opens),
+		View: name, Path: path.Join(m.opt.Mountpoint, name), Readers: v.readers, Opens: v.opens, Misses: min(v.misses, v.opens),
 		Own: v.own, Waited: v.waited, Store: v.took.store, Decode: v.took.decode,
 		Files: v.distinct.count(), Echo: echoOf(v.of),
 	}

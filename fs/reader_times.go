@@ -5,6 +5,7 @@ import (
 	"math"
 	"math/bits"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -13,6 +14,7 @@ import (
 	"prismfs/dataset"
 	"prismfs/l3"
 	"prismfs/order"
+	"prismfs/tensor"
 )
 
 // The limits of what is remembered of readers: some 2 MB, if all of it is in use.
@@ -321,8 +323,8 @@ func (s *timeSums) add(other *timeSums) {
 	s.took.decode += other.took.decode
 }
 
-// viewName writes a view as a name below the mount point, leaving out what the
-// mount's own view has.
+// viewName writes a view as a name below the mount point, in as few terms as give it
+// in a mount whose own view is another.
 func viewName(folder string, v, mount View) string {
 	switch {
 	case v.Echo.Factor != 0:
@@ -330,14 +332,33 @@ func viewName(folder string, v, mount View) string {
 	case v.Auto.Word != "":
 		folder = v.Auto.Folder
 	}
-	words := v.String()
-	if v.Form == mount.Form {
-		words = strings.Trim(strings.Replace("+"+words+"+", "+"+v.Form.String()+"+", "+", 1), "+")
+	var words []string
+	switch {
+	case v.Auto == mount.Auto && v.Fidelity == mount.Fidelity:
+	case v.Auto.Word != "":
+		words = append(words, v.Auto.Word)
+	case v.Fidelity != 0:
+		words = append(words, strconv.Itoa(v.Fidelity))
 	}
-	if v == mount || words == "" {
+	words = append(words, formWords(v.Form, mount.Form)...)
+	words = append(words, v.readingOrder().words()...)
+	if len(words) == 0 {
 		return folder
 	}
-	return folder + "+" + words
+	return folder + "+" + strings.Join(words, "+")
+}
+
+// formWords are the terms that make a form of that of the mount: those that are
+// added to it or, where that does not do, all.
+func formWords(f, mount tensor.Form) []string {
+	more := f
+	more.CHW, more.RGB, more.Wide = f.CHW && !mount.CHW, f.RGB && !mount.RGB, f.Wide && !mount.Wide
+	sum := mount
+	sum.CHW, sum.RGB, sum.Wide = mount.CHW || f.CHW, mount.RGB || f.RGB, mount.Wide || f.Wide
+	if sum == f {
+		return strings.Split(more.String(), "+")[1:]
+	}
+	return strings.Split(f.String(), "+")
 }
 
 // codingOf sorts a file by what it takes to make it.

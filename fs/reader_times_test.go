@@ -210,6 +210,12 @@ func TestViewName(t *testing.T) {
 		{"", with(func(v *View) { v.Fidelity = 2 }), DefaultView, "+2"},
 		{"train", png, DefaultView, "train+png+rgb"},
 		{"train", DefaultView, png, "train+npy"},
+		{"train", png, png, "train"},
+		{"train", with(func(v *View) { v.Form.CHW = true }), DefaultView, "train+chw"},
+		{"train", with(func(v *View) { v.Form.CHW, v.Fidelity = true, 3 }), DefaultView, "train+3+chw"},
+		{"train", with(func(v *View) { v.Fidelity = 3 }), with(func(v *View) { v.Fidelity = 3 }), "train"},
+		{"train", DefaultView, with(func(v *View) { v.Form.RGB = true }), "train+npy"},
+		{"train", with(func(v *View) { v.Form.CHW, v.Form.RGB = true, true }), with(func(v *View) { v.Form.RGB = true }), "train+chw"},
 		{"cat", with(func(v *View) { v.Auto = AutoView{Folder: "train", Word: "auto-a"} }), DefaultView, "train+auto-a"},
 		{"cat", with(func(v *View) { v.Echo = order.EchoView{Folder: "train", Factor: 250, Seed: 3} }), DefaultView, "train+echo2.5+seed3"},
 	} {

@@ -19,7 +19,7 @@ func TestAdvise(t *testing.T) {
 		t.Errorf("status %d: %s", status, out)
 	}
 	cat(t, mnt+"/cat+png/0.png")
-	if status, out := output(t, prismfs("advise", mnt)); status != statusOK || !strings.Contains(out, "cat+png: 1 opens of images lately") {
+	if status, out := output(t, prismfs("advise", mnt)); status != statusOK || !strings.Contains(out, mnt+"/cat+png: 1 open of images lately is too few") {
 		t.Errorf("status %d: %s", status, out)
 	}
 	status, out := output(t, prismfs("advise", "--json", mnt))
