@@ -12,6 +12,7 @@ import (
 	"sync"
 	"time"
 
+	"prismfs/internal/plural"
 	"prismfs/order"
 )
 
@@ -44,16 +45,17 @@ const (
 type PlanProgress struct {
 	Name        string `json:"name"`
 	Lines       int64  `json:"lines"`
-	Start       int64  `json:"start"`   // the first line that was to be read
-	Place       int64  `json:"place"`   // the line after the foremost one that was opened
-	Read        int64  `json:"read"`    // lines that were opened
-	Absent      int64  `json:"absent"`  // lines that lead to no file, of those that were looked up
-	Skipped     int64  `json:"skipped"` // lines that lead to folders and files that are not decoded, of those too
-	Made        uint64 `json:"made"`    // images decoded ahead
-	Useful      uint64 `json:"useful"`  // of them, opened since
-	Wasted      uint64 `json:"wasted"`  // of them, left by the readers
-	Failed      uint64 `json:"failed"`  // lines that could not be made, absent ones among them
-	IdleSeconds int64  `json:"idle_s"`  // since a reader was seen
+	Start       int64  `json:"start"`                 // the first line that was to be read
+	Place       int64  `json:"place"`                 // the line after the foremost one that was opened
+	Read        int64  `json:"read"`                  // lines that were opened
+	Absent      int64  `json:"absent"`                // lines that lead to no file, of those that were looked up
+	Skipped     int64  `json:"skipped"`               // lines that lead to folders and files that are not decoded, of those too
+	Made        uint64 `json:"made"`                  // images decoded ahead
+	Useful      uint64 `json:"useful"`                // of them, opened since
+	Wasted      uint64 `json:"wasted"`                // of them, left by the readers
+	Failed      uint64 `json:"failed"`                // lines that could not be made, absent ones among them
+	OneFailure  string `json:"one_failure,omitempty"` // the first of them, and why
+	IdleSeconds int64  `json:"idle_s"`                // since a reader was seen
 }
 
 // progress returns how far a plan is.
@@ -61,7 +63,7 @@ func (p *plan) progress() PlanProgress {
 	s := p.Stats()
 	return PlanProgress{
 		Name: p.name, Lines: s.Lines, Start: s.Start, Place: s.Place, Read: s.Read, Absent: s.Absent, Skipped: s.Skipped,
-		Made: s.Ahead.Made, Useful: s.Ahead.Useful, Wasted: s.Ahead.Wasted, Failed: s.Ahead.Failed,
+		Made: s.Ahead.Made, Useful: s.Ahead.Useful, Wasted: s.Ahead.Wasted, Failed: s.Ahead.Failed, OneFailure: s.OneFailure,
 		IdleSeconds: int64(s.Idle.Seconds()),
 	}
 }
@@ -159,7 +161,7 @@ func (m *mount) takePlan(w http.ResponseWriter, r *http.Request) (*plan, error) 
 // beginPlan checks what was read, and takes it.
 func (m *mount) beginPlan(ctx context.Context, name string, lines *order.PlanLines, start int64) (*plan, error) {
 	if start > lines.Len() {
-		return nil, badRequest{fmt.Errorf("the plan has %d lines, it cannot start at line %d", lines.Len(), start)}
+		return nil, badRequest{fmt.Errorf("the plan has %s, it cannot start at line %d", plural.Of(lines.Len(), "line"), start)}
 	}
 	if err := m.probePlan(lines); err != nil {
 		return nil, err
@@ -186,7 +188,9 @@ func (m *mount) probePlan(lines *order.PlanLines) error {
 		if errors.Is(err, errInStream) {
 			return badRequest{fmt.Errorf("%q: %w", name, err)}
 		}
-		if failed == nil {
+		if failed == nil && errors.Is(err, errNoEchoes) {
+			failed = fmt.Errorf("%.200q, and others that were looked up, cannot be read: %w", name, err)
+		} else if failed == nil {
 			failed = fmt.Errorf("%.200q, and others that were looked up, lead to no file of the mount%s (%w)", name, order.Wanted([]string{m.opt.Mountpoint}), err)
 		}
 	}

@@ -49,14 +49,18 @@ func planned(t target) bool {
 	return t.kind == sample && t.sample.form.Container != tensor.L3 && t.view.Stream == (order.StreamView{})
 }
 
-// resolve finds what a path below the mount point leads to.
+// resolve finds what a path below the mount point leads to, as a lookup does.
 func (s *planSource) resolve(name string) (target, error) {
 	dir, file := path.Split(name)
 	at, err := s.folder(path.Clean(dir))
 	if err != nil {
 		return target{}, err
 	}
-	return s.m.names.resolve(background, at, file)
+	t, err := s.m.names.resolve(background, at, file)
+	if err == nil && t.kind == sample && t.view.Echo.Factor != 0 {
+		err = s.m.echo.labels.allow(t.view.Echo.Folder, t.sample.sample)
+	}
+	return t, err
 }
 
 // folder finds a folder by its path below the mount point.

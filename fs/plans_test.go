@@ -287,3 +287,25 @@ func TestManySendersAtOnce(t *testing.T) {
 		t.Error("more is taken than there is room for")
 	}
 }
+
+// Lines of an echo view that cannot serve their folder are counted as failed, and one
+// of them is named; a plan that has no others is refused with the reason.
+func TestPlanOfRefusedEchoes(t *testing.T) {
+	var log bytes.Buffer
+	m := plannedMount(t, 4, &log)
+	if err := os.WriteFile(filepath.Join(m.opt.Source, "train/cat/000.txt"), []byte("a cat"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	refused := "train+echo2/cat/000.npy\ntrain+echo2/cat/001.npy\n"
+	if status, text := request(t, m, "PUT", "/plan", refused); status != 400 || !strings.Contains(text, "cannot be read: an echo view cannot serve this folder") {
+		t.Errorf("status %d: %s", status, text)
+	}
+	if status, text := request(t, m, "PUT", "/plan", refused+"train/cat/002.npy\ntrain/readme.txt\n"); status != 200 {
+		t.Fatalf("status %d: %s", status, text)
+	}
+	p := m.plans.all()[0]
+	waitFor(t, "the end of the making", func() bool { s := p.progress(); return s.Failed == 2 && s.Made == 1 && s.Skipped == 1 })
+	if got := p.progress().OneFailure; !strings.Contains(got, `"train+echo2/cat/00`) || !strings.Contains(got, "000.txt tells of the image") {
+		t.Errorf("named is %q", got)
+	}
+}

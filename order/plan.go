@@ -2,6 +2,7 @@ package order
 
 import (
 	"errors"
+	"fmt"
 	iofs "io/fs"
 	"slices"
 	"sync"
@@ -42,9 +43,10 @@ type Plan struct {
 
 	mu     sync.Mutex
 	other  otherPlace
-	read   int64 // lines that were opened
-	absent int64 // lines that lead to no file
-	nought int64 // lines at which there is nothing to make
+	read   int64  // lines that were opened
+	absent int64  // lines that lead to no file
+	nought int64  // lines at which there is nothing to make
+	failed string // the first line that could not be made, and why
 	seen   time.Time
 }
 
@@ -59,10 +61,11 @@ func (o *otherPlace) last() int64 { return o.lines[o.count-1] }
 // PlanStats say how far a plan is.
 type PlanStats struct {
 	Lines, Start int64
-	Place        int64 // the line after the foremost one that was opened
-	Read         int64 // lines that were opened
-	Absent       int64 // lines that lead to no file
-	Skipped      int64 // lines at which there is nothing to make
+	Place        int64  // the line after the foremost one that was opened
+	Read         int64  // lines that were opened
+	Absent       int64  // lines that lead to no file
+	Skipped      int64  // lines at which there is nothing to make
+	OneFailure   string // the first line that could not be made, and why
 	Idle         time.Duration
 	Ahead        LookaheadStats // Absent is among Failed
 }
@@ -84,16 +87,20 @@ func (p *Plan) make(i int64, making func(string) (int64, bool, error)) (int64, b
 		return 0, false, err
 	}
 	bytes, made, err := making(name)
-	switch {
-	case errors.Is(err, iofs.ErrNotExist):
-		p.mu.Lock()
-		p.absent++
-		p.mu.Unlock()
-	case errors.Is(err, ErrNothingToMake):
-		p.mu.Lock()
+	if err == nil {
+		return bytes, made, nil
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if errors.Is(err, ErrNothingToMake) {
 		p.nought++
-		p.mu.Unlock()
 		return 0, false, nil
+	}
+	if errors.Is(err, iofs.ErrNotExist) {
+		p.absent++
+	}
+	if p.failed == "" {
+		p.failed = fmt.Sprintf("%q: %v", name, err)
 	}
 	return bytes, made, err
 }
@@ -177,7 +184,7 @@ func (p *Plan) Stats() PlanStats {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return PlanStats{
-		Lines: p.lines.Len(), Start: p.start, Place: place, Read: p.read, Absent: p.absent, Skipped: p.nought,
+		Lines: p.lines.Len(), Start: p.start, Place: place, Read: p.read, Absent: p.absent, Skipped: p.nought, OneFailure: p.failed,
 		Idle: time.Since(p.seen), Ahead: ahead,
 	}
 }

@@ -6,10 +6,10 @@ import (
 	"os"
 	"text/tabwriter"
 
-	"github.com/dustin/go-humanize/english"
 	"github.com/spf13/cobra"
 
 	"prismfs/fs"
+	"prismfs/internal/plural"
 )
 
 func newPlanCommand() *cobra.Command {
@@ -74,7 +74,7 @@ func putPlan(cmd *cobra.Command, mountpoint, file, name string, start int64) err
 	if err != nil {
 		return withStatus(statusOfControl(err), err)
 	}
-	_, err = fmt.Fprintf(cmd.OutOrStdout(), "plan %s has %d %s\n", p.Name, p.Lines, english.PluralWord(int(p.Lines), "line", ""))
+	_, err = fmt.Fprintf(cmd.OutOrStdout(), "plan %s has %s\n", p.Name, plural.Of(p.Lines, "line"))
 	return err
 }
 
@@ -100,5 +100,14 @@ func printPlans(out io.Writer, all []fs.PlanProgress) error {
 		fmt.Fprintf(w, "%s\t%d\t%d\t%d\t%d\t%d\t%d\t%d\t%d\t%d\t%ds\n",
 			p.Name, p.Lines, p.Place, p.Read, p.Made, p.Useful, p.Wasted, p.Failed, p.Absent, p.Skipped, p.IdleSeconds)
 	}
-	return w.Flush()
+	if err := w.Flush(); err != nil {
+		return err
+	}
+	p := &printer{w: out}
+	for _, plan := range all {
+		if plan.OneFailure != "" {
+			p.line("%s: the first that failed: %s", plan.Name, oneLine(plan.OneFailure))
+		}
+	}
+	return p.err
 }
