@@ -1,6 +1,7 @@
 package fs
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -253,9 +254,18 @@ func (r resolver) withTerms(ctx context.Context, p place, name string) (target, 
 	// A sample: its terms stand before the suffix.
 	ext := path.Ext(name)
 	readings, bad := splits(strings.TrimSuffix(name, ext))
+	var wrong error // with the terms of a sample that is there
 	for _, s := range readings {
+		if s.base == "" {
+			continue
+		}
 		v, err := s.terms.apply(p.view, p.source)
-		if err != nil || s.base == "" {
+		if wrong == nil && r.isStem(ctx, p, s.base) {
+			if wrong = err; wrong == nil && v.Form.Container != tensor.Orig && ext != v.Form.Suffix() {
+				wrong = fmt.Errorf("files of the view %v end in %s", v, v.Form.Suffix())
+			}
+		}
+		if err != nil {
 			continue
 		}
 		t, err := r.sampleNamed(ctx, p.source, s.base+ext, v, r.takenIn(ctx, p.source))
@@ -270,10 +280,21 @@ func (r resolver) withTerms(ctx context.Context, p place, name string) (target, 
 		}
 		return t, err
 	}
-	if bad != nil {
-		return target{}, &errWhy{bad.Error()}
+	if err := cmp.Or(bad, wrong); err != nil {
+		return target{}, &errWhy{err.Error()}
 	}
 	return target{}, r.unknownTerm(ctx, p, name)
+}
+
+// isStem reports whether a folder has a sample that is called base, apart from its
+// suffix.
+func (r resolver) isStem(ctx context.Context, p place, base string) bool {
+	for _, suffix := range []string{dataset.SampleSuffix, dataset.RecordSuffix} {
+		if info, err := r.stat(ctx, path.Join(p.source, base+suffix)); err == nil && info.Kind == dataset.Regular {
+			return true
+		}
+	}
+	return false
 }
 
 // maxUnknownTerms bounds the words behind a name that are looked at for one that
@@ -283,10 +304,26 @@ const maxUnknownTerms = 16
 // unknownTerm says which word is no term, where what stands before it exists, so
 // that the name was most likely meant to have terms.
 func (r resolver) unknownTerm(ctx context.Context, p place, name string) error {
+	err := r.unknownWord(name, p.source == "", func(base string) bool {
+		_, err := r.stat(ctx, path.Join(p.source, base))
+		return err == nil
+	})
+	if err == nil { // terms of a sample stand before the suffix
+		err = r.unknownWord(strings.TrimSuffix(name, path.Ext(name)), false, func(base string) bool { return r.isStem(ctx, p, base) })
+	}
+	if err == nil {
+		err = iofs.ErrNotExist
+	}
+	return err
+}
+
+// unknownWord is unknownTerm for names that exist as exists says; in a root they may
+// be terms alone.
+func (r resolver) unknownWord(name string, root bool, exists func(base string) bool) error {
 	base, unknown := name, ""
 	for range maxUnknownTerms {
 		cut := strings.LastIndexByte(base, '+')
-		if cut < 0 || cut == 0 && p.source != "" {
+		if cut < 0 || cut == 0 && !root {
 			break
 		}
 		var word string
@@ -295,7 +332,7 @@ func (r resolver) unknownTerm(ctx context.Context, p place, name string) error {
 		if err := tm.add(word); errors.Is(err, errNoTerm) {
 			unknown = word
 		}
-		if _, err := r.stat(ctx, path.Join(p.source, base)); err != nil {
+		if !exists(base) {
 			continue
 		}
 		if unknown == "" {
@@ -303,7 +340,7 @@ func (r resolver) unknownTerm(ctx context.Context, p place, name string) error {
 		}
 		return &errWhy{fmt.Sprintf("%q is no view term%s", unknown, rangeOf(unknown))}
 	}
-	return iofs.ErrNotExist
+	return nil
 }
 
 func (r resolver) folderWithTerms(ctx context.Context, p place, name string) (target, error) {

@@ -227,6 +227,30 @@ func TestUnknownTermsAreExplained(t *testing.T) {
 	}
 }
 
+// TestTermsOfFilesAreExplained: what is wrong with the terms of a file that is there
+// is told, and nothing of one that is not.
+func TestTermsOfFilesAreExplained(t *testing.T) {
+	r := sourceTree(t)
+	for name, want := range map[string]string{
+		"001+echo0.npy":   `"echo0" is no view term: echoE takes E from 1 to 100`,
+		"001+png+foo.png": `"foo" is no view term`,
+		"001+0.npy":       "whole numbers from 1 to",
+		"001+echo2.npy":   "are terms of folders, not of a file",
+		"001+raw.npy":     "files of the view raw end in .raw",
+		"001+chw":         "files of the view npy+chw end in .npy",
+		"001+chw+png.png": "chw",
+		"001+2+3.npy":     "two fidelities",
+		"none+echo0.npy":  "",
+		"none+raw.npy":    "",
+		"hu+png.png":      "", // it is there and has no such form
+	} {
+		why := new(errWhy)
+		if _, err := walk(r, DefaultView, "train", "cat", name); !errors.As(err, &why) && want != "" || !strings.Contains(why.reason, want) || want == "" && why.reason != "" {
+			t.Errorf("%s: %v, want %q", name, err, want)
+		}
+	}
+}
+
 // TestNamesLikeUnknownTerms: files of the source may be named like terms that
 // are out of range, and have terms behind them.
 func TestNamesLikeUnknownTerms(t *testing.T) {

@@ -2,6 +2,7 @@ package fs
 
 import (
 	"context"
+	"fmt"
 	iofs "io/fs"
 	"path"
 	"strings"
@@ -12,6 +13,7 @@ import (
 	"github.com/hanwen/go-fuse/v2/fuse"
 
 	"prismfs/dataset"
+	"prismfs/internal/plural"
 	"prismfs/order"
 )
 
@@ -71,6 +73,9 @@ func (d *streamFolder) Lookup(ctx context.Context, name string, out *fuse.EntryO
 
 // noEpoch says why a name is none of an epoch, if it looks like one.
 func noEpoch(name string) error {
+	if _, _, ok := order.ParseShardName(name); ok {
+		return &errWhy{"shards lie in the folder of an epoch: epoch-0000/" + name}
+	}
 	if !strings.HasPrefix(name, "epoch") {
 		return iofs.ErrNotExist
 	}
@@ -96,9 +101,10 @@ func (d *epochFolder) view() View { return d.stream.m.auto.now(d.stream.at.view)
 // Lookup finds a shard or its table.
 func (d *epochFolder) Lookup(ctx context.Context, name string, out *fuse.EntryOut) (*gofs.Inode, syscall.Errno) {
 	m, written := d.stream.m, path.Join(d.written, name)
+	m.layer.flight.note(ctx, written)
 	number, table, ok := order.ParseShardName(name)
 	if !ok {
-		return nil, syscall.ENOENT
+		return nil, m.fail("lookup", written, noShard(name))
 	}
 	v := d.view()
 	info, err := m.ds.Stat(background, v.Stream.Folder)
@@ -107,7 +113,7 @@ func (d *epochFolder) Lookup(ctx context.Context, name string, out *fuse.EntryOu
 	}
 	s, err := m.streams.shard(v, d.number, number)
 	if err == nil && s == nil {
-		err = iofs.ErrNotExist
+		err = m.streams.beyond(v)
 	}
 	if err != nil {
 		return nil, m.fail("lookup", written, err)
@@ -129,8 +135,31 @@ func (d *epochFolder) Lookup(ctx context.Context, name string, out *fuse.EntryOu
 	return d.NewInode(ctx, n, gofs.StableAttr{Mode: fuse.S_IFREG, Ino: inodeNumber(written), Gen: of.generation()}), 0
 }
 
+// noShard says why a name is none of a shard or its table, if it looks like one.
+func noShard(name string) error {
+	stem := strings.TrimSuffix(strings.TrimSuffix(name, order.ShardSuffix), order.TableSuffix)
+	if stem == name {
+		return iofs.ErrNotExist
+	}
+	return &errWhy{fmt.Sprintf("shards are written with six digits, from %s on, and their tables as %s; with more only from %s on",
+		order.ShardName(0, order.ShardSuffix), order.ShardName(0, order.TableSuffix), order.ShardName(1_000_000, order.ShardSuffix))}
+}
+
+// beyond says that an epoch of a view has not so many shards.
+func (s *streams) beyond(v View) error {
+	n, err := s.shards(v)
+	if err != nil {
+		return err
+	}
+	if n == 0 {
+		return &errWhy{"the epoch has no shards: there are no images for them"}
+	}
+	return &errWhy{fmt.Sprintf("the epoch has %s, the last one is %s", plural.Of(n, "shard"), order.ShardName(n-1, order.ShardSuffix))}
+}
+
 // OpendirHandle lists the shards, each with its table.
 func (d *epochFolder) OpendirHandle(ctx context.Context, flags uint32) (gofs.FileHandle, uint32, syscall.Errno) {
+	d.stream.m.layer.flight.note(ctx, d.written)
 	shards, err := d.stream.m.streams.shards(d.view())
 	if err != nil {
 		return nil, 0, d.stream.m.fail("opendir", d.written, err)

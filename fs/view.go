@@ -216,6 +216,9 @@ func parseTerms(text string) (terms, error) {
 	var t terms
 	for word := range strings.SplitSeq(text, "+") {
 		err := t.add(word)
+		if limits := rangeOf(word); errors.Is(err, errNoTerm) && limits != "" {
+			return t, fmt.Errorf("view %q: %q is not a view term%s", text, word, limits)
+		}
 		if errors.Is(err, errNoTerm) {
 			return t, fmt.Errorf("view %q: %q is not a view term; terms are a fidelity (1, 2, …, auto, auto-NAME), npy, png, ppm, raw, l3, jpg, orig, chw, rgb, 16", text, word)
 		}

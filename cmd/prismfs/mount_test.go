@@ -226,6 +226,40 @@ func TestMountOfPlainFiles(t *testing.T) {
 	}
 }
 
+// Names in a stream that lead nowhere are explained in the log, and so are terms that
+// --view cannot have, by the error.
+func TestWrongNamesAreExplained(t *testing.T) {
+	packed, mnt := packedImages(t)
+	for view, want := range map[string]string{
+		"echo0": `"echo0" is not a view term: echoE takes E from 1 to 100`, "0": "fidelities are whole numbers from 1 to",
+		"rank3of2": "rankRofW takes W from 1", "pgn": "terms are a fidelity",
+	} {
+		if status, out := output(t, prismfs("mount", "--view", view, packed, mnt)); status != statusUsage || !strings.Contains(out, want) {
+			t.Errorf("--view %s: status %d: %s", view, status, out)
+		}
+	}
+	if status, out := output(t, prismfs("mount", packed, mnt)); status != statusOK {
+		t.Fatal(out)
+	}
+	for path, want := range map[string]string{
+		"+stream/000000.tar":              "shards lie in the folder of an epoch: epoch-0000/000000.tar",
+		"+stream/epoch-0000/000001.tar":   "the epoch has 1 shard, the last one is 000000.tar",
+		"+stream/epoch-0000/1.tar":        "shards are written with six digits, from 000000.tar on",
+		"cat/0+echo0.npy":                 `\"echo0\" is no view term: echoE takes E from 1 to 100`,
+		"+stream+shard2/epoch-3/000.tar":  "epochs are written with four digits",
+		"+stream/epoch-0000/wrongly.tsv":  "their tables as 000000.tsv",
+		"+stream/epoch-0000/000001.tar.x": "",
+	} {
+		if status, out := output(t, exec.Command("cat", filepath.Join(mnt, path))); status == statusOK {
+			t.Errorf("%s can be read: %s", path, out)
+		}
+		log := cat(t, filepath.Join(mnt, ".prismfs", "log"))
+		if want != "" && !strings.Contains(log, want) || want == "" && strings.Contains(log, path) {
+			t.Errorf("%s: the log has not %q:\n%s", path, want, log)
+		}
+	}
+}
+
 func TestMountRefusals(t *testing.T) {
 	packed, mnt := packedImages(t)
 	full := t.TempDir()
