@@ -5,9 +5,11 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	iofs "io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -76,7 +78,11 @@ func WarmUp(ctx context.Context, paths []string, opt WarmUpOptions) ([]*Warmth, 
 		if err != nil {
 			return nil, err
 		}
-		if setsOrder(rest) {
+		ordered, err := setsOrder(mountpoint, rest)
+		if err != nil {
+			return nil, &SourceError{err}
+		}
+		if ordered {
 			return nil, fmt.Errorf("%s: %w", path, ErrOrdered)
 		}
 		if _, err := os.Stat(path); err != nil {
@@ -101,17 +107,42 @@ func WarmUp(ctx context.Context, paths []string, opt WarmUpOptions) ([]*Warmth, 
 }
 
 // setsOrder reports whether a path below a mount point has terms that speak of
-// the order of reading.
-func setsOrder(path string) bool {
+// the order of reading. A folder of the source may be called like that: then its
+// parent lists it, as it lists no view.
+func setsOrder(mountpoint, path string) (bool, error) {
+	at := mountpoint
 	for name := range strings.SplitSeq(path, "/") {
 		readings, _ := splits(name)
-		for _, s := range readings {
-			if s.terms.reading.any() {
-				return true
+		if slices.ContainsFunc(readings, func(s split) bool { return s.terms.reading.any() }) {
+			real, err := isListed(at, name)
+			if !real || err != nil {
+				return err == nil, err
 			}
 		}
+		at = filepath.Join(at, name)
 	}
-	return false
+	return false, nil
+}
+
+// isListed reports whether a folder's listing has a name.
+func isListed(folder, name string) (bool, error) {
+	f, err := os.Open(folder)
+	if err != nil {
+		return false, err
+	}
+	defer f.Close()
+	for {
+		names, err := f.Readdirnames(1024)
+		if slices.Contains(names, name) {
+			return true, nil
+		}
+		if errors.Is(err, io.EOF) {
+			return false, nil
+		}
+		if err != nil {
+			return false, err
+		}
+	}
 }
 
 // warming is a WarmUp of one mount while it runs.

@@ -72,6 +72,12 @@ func TestWarmupNamesFailures(t *testing.T) {
 
 func TestWarmupRefuses(t *testing.T) {
 	packed, mnt := packedImages(t)
+	if err := os.CopyFS(filepath.Join(packed, "dog+stream", "deep"), os.DirFS(filepath.Join(packed, "dog"))); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Remove(filepath.Join(packed, "dog+stream", "deep", "3.l3")); err != nil {
+		t.Fatal(err)
+	}
 	if status, out := output(t, prismfs("mount", packed, mnt)); status != statusOK {
 		t.Fatal(out)
 	}
@@ -84,6 +90,9 @@ func TestWarmupRefuses(t *testing.T) {
 		{[]string{mnt + "/cow"}, statusBadInput, "no such file"},
 		{[]string{mnt + "/cat+echo2"}, statusUsage, "without those terms"},
 		{[]string{mnt + "/cat+stream/epoch-0000"}, statusUsage, "without those terms"},
+		{[]string{mnt + "/dog+stream/deep+echo2"}, statusUsage, "without those terms"},
+		{[]string{mnt + "/dog+stream"}, statusOK, "1 file opened"}, // a folder of the source
+		{[]string{mnt + "/dog+stream/deep"}, statusOK, "1 file opened"},
 		{[]string{"-j", "0", mnt}, statusUsage, "one job at least"},
 		{nil, statusUsage, "requires at least 1 arg"},
 	} {
