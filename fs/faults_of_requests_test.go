@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -180,6 +181,38 @@ func TestSlowRequestsAreTold(t *testing.T) {
 	}
 	if n := m.stats().SlowRequests; n == 0 || n > uint64(len(readers)) {
 		t.Errorf("%d slow requests", n)
+	}
+}
+
+// TestSlowReadsOfShardsAreTold: a shard is made while it is read, so that it is a
+// read that waits.
+func TestSlowReadsOfShardsAreTold(t *testing.T) {
+	gate := make(chan struct{})
+	open := sync.OnceFunc(func() { close(gate) })
+	defer open()
+	var armed atomic.Bool
+	m, dir, log := servedMount(t, func(operation, path string) {
+		if armed.Load() && operation == "open" && strings.HasSuffix(path, "held.l3") {
+			<-gate
+		}
+	})
+	shard := filepath.Join(dir, "+stream", "epoch-0000", "000000.tar")
+	if out, err := exec.Command("stat", shard).CombinedOutput(); err != nil { // the headers are read
+		t.Fatalf("%v: %s", err, out)
+	}
+	armed.Store(true)
+	r := exec.Command("cat", shard)
+	if err := r.Start(); err != nil {
+		t.Fatal(err)
+	}
+	late := time.Now().Add(slowAfter + time.Second)
+	waitFor(t, "a line about the read", func() bool {
+		m.tellSlow(late)
+		return strings.Contains(log.String(), `doing=read path=+stream/epoch-0000/000000.tar waits_for="the source`)
+	})
+	open()
+	if err := r.Wait(); err != nil {
+		t.Error(err)
 	}
 }
 

@@ -125,14 +125,15 @@ func (m *mount) streamKey(c content) bufferKey {
 	return key
 }
 
-// load returns the pinned buffer of a sample, for a reader.
-func (s *streams) load(x *streamShard, sample int, reader uint64) (*buffer, error) {
+// load returns the pinned buffer of a sample, for a reader who waits for it.
+func (s *streams) load(x *streamShard, sample int, by asked) (*buffer, error) {
 	c, err := s.content(x, sample)
 	if err != nil {
 		return nil, err
 	}
+	s.m.layer.flight.of(by.request).waitsFor(forTurn, c.size)
 	buf, err := s.m.cache.GetReadable(s.m.streamKey(c), c.size, func(dst []byte) error {
-		if err := s.m.fill(c, dst, asked{by: reader}); err != nil {
+		if err := s.m.fill(c, dst, by); err != nil {
 			return fmt.Errorf("decoding: %w", err)
 		}
 		return nil

@@ -92,6 +92,7 @@ func (n *tableNode) Open(ctx context.Context, flags uint32) (gofs.FileHandle, ui
 	if flags&syscall.O_ACCMODE != syscall.O_RDONLY {
 		return nil, 0, syscall.EROFS
 	}
+	n.m.layer.flight.note(ctx, n.written)
 	s, err := n.layout()
 	if err != nil {
 		return nil, 0, n.m.fail("open", n.written, err)

@@ -45,6 +45,7 @@ func (n *shardNode) Open(ctx context.Context, flags uint32) (gofs.FileHandle, ui
 	if flags&syscall.O_ACCMODE != syscall.O_RDONLY {
 		return nil, 0, syscall.EROFS
 	}
+	n.m.layer.flight.note(ctx, n.written)
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	if err := n.unchanged(); err != nil {
@@ -84,10 +85,11 @@ func (h *shardHandle) Release(ctx context.Context) syscall.Errno {
 
 // Read writes headers and images.
 func (h *shardHandle) Read(ctx context.Context, dest []byte, off int64) (fuse.ReadResult, syscall.Errno) {
-	reader := readerOf(ctx)
+	h.node.m.layer.flight.note(ctx, h.node.written)
+	by := asked{by: readerOf(ctx), request: ctx.Done()}
 	h.ahead.saw(off, int64(len(dest)))
 	n, err := h.shard.plan.ReadAt(dest, off, func(i int, dst []byte, at int64) error {
-		return h.image(i, dst, at, reader)
+		return h.image(i, dst, at, by)
 	})
 	if err != nil {
 		return nil, h.node.m.fail("read", h.node.written, err)
@@ -97,7 +99,7 @@ func (h *shardHandle) Read(ctx context.Context, dest []byte, off int64) (fuse.Re
 
 // image writes a part of an image into dst. What is wrong with the image itself is
 // no error of the shard, but stands in the image's place.
-func (h *shardHandle) image(i int, dst []byte, at int64, reader uint64) error {
+func (h *shardHandle) image(i int, dst []byte, at int64, by asked) error {
 	h.ahead.reached(i)
 	s, v := h.shard, &h.node.verdicts
 	item := s.part.At(i)
@@ -105,7 +107,7 @@ func (h *shardHandle) image(i int, dst []byte, at int64, reader uint64) error {
 		damageText(dst, at, s.c.path(item.Sample))
 		return nil
 	}
-	buf, err := h.load(i, item.Sample, reader)
+	buf, err := h.load(i, item.Sample, by)
 	if err != nil {
 		return h.damaged(i, dst, at, err)
 	}
@@ -131,12 +133,12 @@ func (h *shardHandle) image(i int, dst []byte, at int64, reader uint64) error {
 }
 
 // load returns the pinned buffer of an image.
-func (h *shardHandle) load(i, sample int, reader uint64) (*buffer, error) {
+func (h *shardHandle) load(i, sample int, by asked) (*buffer, error) {
 	if buf := h.take(i); buf != nil {
 		return buf, nil
 	}
 	h.node.m.streams.served.Add(1)
-	return h.node.m.streams.load(h.shard, sample, reader)
+	return h.node.m.streams.load(h.shard, sample, by)
 }
 
 // damaged answers for an image that cannot be decoded. Where some of it has been
