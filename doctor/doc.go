@@ -6,7 +6,8 @@
 // is, what its want costs, and what to do about that.
 //
 // It changes nothing, keeps nothing and takes no device into use. It tries to make
-// a private tmpfs, which is gone when it returns. NVIDIA's libraries make device nodes
+// a private tmpfs and, for users who may not mount, a user namespace, which are gone
+// when it returns. NVIDIA's libraries make device nodes
 // when root starts them, so they are started only where the kernel sees a card.
 //
 // What it cannot know before there is a mount: whether the kernel takes backing

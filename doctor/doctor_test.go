@@ -8,7 +8,9 @@ import (
 	"fmt"
 	iofs "io/fs"
 	"math"
+	"os/exec"
 	"strings"
+	"syscall"
 	"testing"
 	"testing/fstest"
 
@@ -19,6 +21,7 @@ import (
 	"prismfs/gpudecode/cuda"
 	"prismfs/gpudecode/cudasim"
 	"prismfs/gpudecode/nvml"
+	"prismfs/namespace"
 )
 
 const (
@@ -43,11 +46,12 @@ func best() machine {
 			hugePages:                         file("always within_size advise [never] deny force\n"),
 			"boot/config-6.12.38+deb13-amd64": file("# CONFIG_FUSE_DAX is not set\nCONFIG_FUSE_PASSTHROUGH=y\n"),
 		},
-		release: func() (string, error) { return "6.12.38+deb13-amd64", nil },
-		fuse:    func() (string, error) { return "", nil },
-		program: func(string) (string, error) { return "/usr/bin/fusermount3", nil },
-		mode:    func(string) (iofs.FileMode, error) { return iofs.ModeSetuid | 0o755, nil },
-		tmpfs:   func() error { return nil },
+		release:       func() (string, error) { return "6.12.38+deb13-amd64", nil },
+		fuse:          func() (string, error) { return "", nil },
+		program:       func(string) (string, error) { return "/usr/bin/fusermount3", nil },
+		mode:          func(string) (iofs.FileMode, error) { return iofs.ModeSetuid | 0o755, nil },
+		tmpfs:         func() error { return nil },
+		userNamespace: func() error { return nil },
 		memory: func() (cache.Memory, error) {
 			return cache.Memory{Available: 8 << 30, CgroupFree: math.MaxInt64}, nil
 		},
@@ -161,6 +165,7 @@ func TestFuse(t *testing.T) {
 	expect(t, mustLook(t, m), "fusermount3", Less, "chmod")
 	for _, line := range []string{"NoNewPrivs:\t1", "CapBnd:\t000001ffffdfffff"} {
 		bound := m.with("proc/self/status", userStatus+line+"\n")
+		bound.userNamespace = func() error { return syscall.EPERM }
 		r = mustLook(t, bound)
 		if expect(t, r, "fusermount3", Bad, "container"); r.Class != NoMount {
 			t.Errorf("%s: a mount is %s", line, r.Class)
@@ -168,8 +173,44 @@ func TestFuse(t *testing.T) {
 	}
 	m.program = missing
 	r = mustLook(t, m)
-	if expect(t, r, "fusermount3", Bad, "fuse3"); r.Class != NoMount {
-		t.Errorf("a user without fusermount3: %s", r.Class)
+	if expect(t, r, "fusermount3", Bad, "fuse3"); r.Class != Daemon || !strings.Contains(r.Speed, "by prismfs run alone") {
+		t.Errorf("a user without fusermount3: %s, %s", r.Class, r.Speed)
+	}
+	m.userNamespace = func() error { return syscall.EPERM }
+	if r = mustLook(t, m); r.Class != NoMount {
+		t.Errorf("a user without fusermount3 and user namespaces: %s", r.Class)
+	}
+}
+
+// What keeps users from namespaces is named with its remedy.
+func TestRun(t *testing.T) {
+	user := best().asUser()
+	expect(t, mustLook(t, best()), "run", OK, "needs no user namespace")
+	expect(t, mustLook(t, user), "run", OK, "can be made")
+	for name, text := range map[string]string{
+		"proc/sys/user/max_user_namespaces": "0\n", "proc/sys/kernel/unprivileged_userns_clone": "0\n",
+		"proc/sys/kernel/apparmor_restrict_unprivileged_userns": "1\n",
+	} {
+		key := strings.ReplaceAll(strings.TrimPrefix(name, "proc/sys/"), "/", ".")
+		expect(t, mustLook(t, best().with(name, text)), "run", OK, "others cannot have one", "for other users", key)
+		refused := user.with(name, text)
+		refused.userNamespace = func() error { return syscall.EPERM }
+		expect(t, mustLook(t, refused), "run", Less, "an ordinary mount", key)
+		// With a profile of AppArmor prismfs may have what others may not.
+		expect(t, mustLook(t, user.with(name, text)), "run", OK, "can be made")
+	}
+	user.userNamespace = func() error { return syscall.ENOSPC }
+	expect(t, mustLook(t, user), "run", Less, "too many")
+	user.userNamespace = func() error { return &exec.Error{Name: "unshare", Err: exec.ErrNotFound} }
+	expect(t, mustLook(t, user), "run", OK, "nothing that is known")
+}
+
+// The namespaces are made for real; whether that is allowed depends on the machine.
+func TestTryUserNamespace(t *testing.T) {
+	if err := tryUserNamespace(); err != nil {
+		if reason, _ := namespace.WhyNot(err); reason == "" {
+			t.Errorf("%v has no reason", err)
+		}
 	}
 }
 

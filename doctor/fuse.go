@@ -5,8 +5,8 @@ import (
 	"strings"
 )
 
-// checkFuse tells whether anything can be mounted.
-func (m machine) checkFuse(r *Report, who privilege) bool {
+// checkFuse tells whether anything can be mounted by mount, and whether by run.
+func (m machine) checkFuse(r *Report, who privilege) (byMount, byRun bool) {
 	can := true
 	if remedy, err := m.fuse(); err != nil {
 		can = false
@@ -14,9 +14,10 @@ func (m machine) checkFuse(r *Report, who privilege) bool {
 	} else {
 		r.add("fuse", OK, "", "/dev/fuse can be opened")
 	}
-	can = m.checkFusermount(r, who) && can
+	byMount = m.checkFusermount(r, who) && can
 	m.checkAllowOther(r)
-	return can
+	byRun = m.checkRun(r, who) && can
+	return byMount, byRun
 }
 
 // checkFusermount looks for the program that mounts for users who may not do it by

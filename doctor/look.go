@@ -20,20 +20,22 @@ func look(m machine) (*Report, error) {
 	}
 	r := &Report{Devices: []Device{}}
 	r.add("kernel", OK, "", "Linux %s", release)
-	canMount := m.checkFuse(r, who)
+	byMount, byRun := m.checkFuse(r, who)
 	passthrough := m.checkPassthrough(r, release, who)
 	tmpfs := m.checkTmpfs(r, who)
 	m.checkMemory(r)
 	m.checkDecoders(r)
 	m.checkGPU(r)
-	r.Class, r.Speed = speedOf(canMount, passthrough, tmpfs)
+	r.Class, r.Speed = speedOf(byMount, byRun, passthrough, tmpfs)
 	return r, nil
 }
 
 // speedOf says how fast a mount would be.
-func speedOf(canMount bool, passthrough, tmpfs bool) (Class, string) {
+func speedOf(byMount, byRun, passthrough, tmpfs bool) (Class, string) {
 	switch {
-	case !canMount:
+	case !byMount && byRun:
+		return Daemon, "by prismfs run alone, and without passthrough: the first read of each file goes through the daemon, further ones come from the page cache"
+	case !byMount:
 		return NoMount, "nothing can be mounted here, as said above"
 	case !passthrough:
 		return Daemon, "without passthrough: the first read of each file goes through the daemon, further ones come from the page cache"

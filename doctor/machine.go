@@ -22,21 +22,23 @@ import (
 
 // A machine is what is asked. Tests have made-up ones.
 type machine struct {
-	files       iofs.FS // those of the root folder
-	release     func() (string, error)
-	user        int
-	fuse        func() (remedy string, err error)
-	program     func(name string) (path string, err error)
-	mode        func(path string) (iofs.FileMode, error)
-	tmpfs       func() error
-	memory      func() (cache.Memory, error)
-	decoder     string
-	jpegLibrary string
-	simulated   bool // there is no card, and it is asked all the same
-	installed   func() (cuda, nvml error)
-	driver      func() (driver, error)
-	management  func() (management, error)
-	choose      func() (cuda.DeviceInfo, error)
+	files   iofs.FS // those of the root folder
+	release func() (string, error)
+	user    int
+	fuse    func() (remedy string, err error)
+	program func(name string) (path string, err error)
+	mode    func(path string) (iofs.FileMode, error)
+	tmpfs   func() error
+	// userNamespace makes one, as prismfs run does.
+	userNamespace func() error
+	memory        func() (cache.Memory, error)
+	decoder       string
+	jpegLibrary   string
+	simulated     bool // there is no card, and it is asked all the same
+	installed     func() (cuda, nvml error)
+	driver        func() (driver, error)
+	management    func() (management, error)
+	choose        func() (cuda.DeviceInfo, error)
 }
 
 // A driver is what libcuda says.
@@ -52,20 +54,21 @@ type management struct {
 // thisMachine is the real one.
 func thisMachine() machine {
 	return machine{
-		files:       os.DirFS("/"),
-		release:     release,
-		user:        os.Geteuid(),
-		fuse:        fs.TryFuse,
-		program:     exec.LookPath,
-		mode:        modeOf,
-		tmpfs:       tryTmpfs,
-		memory:      cache.ReadMemory,
-		decoder:     l3.NewDecoder(l3.Limits{}).Backend(),
-		jpegLibrary: gpudecode.JPEGLibrary(),
-		simulated:   os.Getenv(cuda.LibraryVariable) != "",
-		installed:   areInstalled,
-		driver:      askDriver,
-		management:  askManagement,
+		files:         os.DirFS("/"),
+		release:       release,
+		user:          os.Geteuid(),
+		fuse:          fs.TryFuse,
+		program:       exec.LookPath,
+		mode:          modeOf,
+		tmpfs:         tryTmpfs,
+		userNamespace: tryUserNamespace,
+		memory:        cache.ReadMemory,
+		decoder:       l3.NewDecoder(l3.Limits{}).Backend(),
+		jpegLibrary:   gpudecode.JPEGLibrary(),
+		simulated:     os.Getenv(cuda.LibraryVariable) != "",
+		installed:     areInstalled,
+		driver:        askDriver,
+		management:    askManagement,
 		choose: func() (cuda.DeviceInfo, error) {
 			return gpudecode.FindDevice("", slog.New(slog.NewTextHandler(io.Discard, nil)))
 		},

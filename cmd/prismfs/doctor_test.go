@@ -17,7 +17,7 @@ func TestDoctor(t *testing.T) {
 	if status != statusOK || stderr != "" {
 		t.Fatalf("status %d: %s", status, stderr)
 	}
-	for _, name := range []string{"kernel", "fuse", "passthrough", "memory", "decoder", "libjpeg", "libcuda", "libnvidia-ml", "backend", "speed"} {
+	for _, name := range []string{"kernel", "fuse", "run", "passthrough", "memory", "decoder", "libjpeg", "libcuda", "libnvidia-ml", "backend", "speed"} {
 		if !strings.Contains("\n"+stdout, "\n"+name+" ") {
 			t.Errorf("no line of %s:\n%s", name, stdout)
 		}
