@@ -9,6 +9,7 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 )
 
 // nobody is a user who owns nothing, with a packed folder and a copy of the binary.
@@ -281,6 +282,55 @@ sleep 0.2; cat "$PRISMFS_MOUNT/cat/0.npy"; exit 9`)
 			}
 			if left, _ := filepath.Glob(filepath.Join(os.TempDir(), "prismfs-run-*")); len(left) != 0 {
 				t.Errorf("left over: %v", left)
+			}
+		})
+	}
+}
+
+// TestRunLetsGoOfUnmounted: where mounts are shared, one that was there before the job
+// and is unmounted while it runs is taken away from it, so that its daemon ends.
+func TestRunLetsGoOfUnmounted(t *testing.T) {
+	for who, run := range runners(t) {
+		t.Run(who, func(t *testing.T) {
+			packed, _ := packedImages(t)
+			dir, err := os.MkdirTemp("", "prismfs-shared")
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer os.Remove(dir)
+			job := run("sh", "-c", `echo runs; while [ -e "$0/left" ] || [ ! -e "$0/old" ]; do sleep 0.05; done; echo free`, dir)
+			if who == "nobody" { // becomes so in a namespace of his own, which is to be as shared as ours
+				job.Args = append([]string{"unshare", "--propagation", "slave"}, job.Args[1:]...)
+			}
+			// The mounts of this test are in a namespace that ends with it.
+			cmd := exec.Command("unshare", append([]string{"-m", "sh", "-c", `set -e
+dir=$1 source=$2 prismfs=$3
+shift 3
+mount -t tmpfs none "$dir"
+mount --make-shared "$dir"
+chmod 755 "$dir"
+mkdir "$dir/old"
+touch "$dir/left"
+"$prismfs" mount -f "$source" "$dir/old" 2>/dev/null &
+daemon=$!
+until [ -e "$dir/old/.prismfs/version" ]; do sleep 0.02; done
+"$@" >"$dir/said" &
+job=$!
+trap 'kill $job $daemon 2>/dev/null || true' EXIT
+trap 'exit 1' TERM
+until grep -q runs "$dir/said"; do sleep 0.02; done
+umount "$dir/old"
+wait $daemon
+kill -0 $job
+echo the daemon has ended
+rm "$dir/left"
+wait $job
+grep free "$dir/said"`, "sh", dir, packed, os.Args[0]}, job.Args...)...)
+			cmd.Env = job.Env
+			timer := time.AfterFunc(time.Minute, func() { _ = cmd.Process.Signal(syscall.SIGTERM) })
+			defer timer.Stop()
+			if status, out := output(t, cmd); status != statusOK || out != "the daemon has ended\nfree\n" {
+				t.Errorf("status %d: %s", status, out)
 			}
 		})
 	}
