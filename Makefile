@@ -48,7 +48,7 @@ install: build man ## into PREFIX (/usr/local), with mount.prismfs in SBINDIR (/
 	install -D -m 644 bin/completions/zsh '$(DESTDIR)$(PREFIX)/share/zsh/site-functions/_prismfs'
 	install -D -m 644 bin/completions/fish '$(DESTDIR)$(PREFIX)/share/fish/vendor_completions.d/prismfs.fish'
 	install -d '$(DESTDIR)$(UNITDIR)'
-	sed 's|@PREFIX@|$(PREFIX)|' packaging/prismfs@.service >'$(DESTDIR)$(UNITDIR)/prismfs@.service'
+	sed 's|@PREFIX@|$(PREFIX)|' packaging/prismfs@.service | install -m 644 /dev/stdin '$(DESTDIR)$(UNITDIR)/prismfs@.service'
 	install -D -m 644 packaging/logrotate '$(DESTDIR)$(PREFIX)/share/doc/prismfs/logrotate'
 	install -D -m 644 LICENSE '$(DESTDIR)$(PREFIX)/share/doc/prismfs/LICENSE'
 	install -D -m 644 NOTICE '$(DESTDIR)$(PREFIX)/share/doc/prismfs/NOTICE'

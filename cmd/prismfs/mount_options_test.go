@@ -100,32 +100,3 @@ mount -s -t prismfs "$2" "$3" -o bogus && umount "$3"
 		}
 	}
 }
-
-// TestUnit has systemd read the unit.
-func TestUnit(t *testing.T) {
-	analyze, err := exec.LookPath("systemd-analyze")
-	if err != nil {
-		t.Skip("there is no systemd-analyze here")
-	}
-	unit, err := os.ReadFile("../../packaging/prismfs@.service")
-	if err != nil {
-		t.Fatal(err)
-	}
-	self := filepath.Join(t.TempDir(), "bin", "prismfs") // which has to be there
-	writeFile(t, self, []byte("#!/bin/sh\n"))
-	if err := os.Chmod(self, 0o755); err != nil {
-		t.Fatal(err)
-	}
-	verify := func(text string) string {
-		file := filepath.Join(t.TempDir(), "prismfs@.service")
-		writeFile(t, file, []byte(strings.ReplaceAll(text, "@PREFIX@/bin/prismfs", self)))
-		_, out := output(t, exec.Command(analyze, "verify", "--man=no", file))
-		return out
-	}
-	if said := verify(string(unit)); said != "" {
-		t.Errorf("systemd says: %s", said)
-	}
-	if said := verify(strings.Replace(string(unit), "Type=notify", "Type=notified", 1)); !strings.Contains(said, "notified") {
-		t.Errorf("systemd finds nothing wrong with a wrong unit: %q", said)
-	}
-}
