@@ -20,7 +20,7 @@ export PYTHON
 # The headers that go-nvml comes with call some of what it binds deprecated.
 export CGO_CFLAGS ?= -O2 -g -Wno-deprecated-declarations
 
-.PHONY: help setup build man install demo test bench bench-mount bench-pcr bench-echo bench-names echo-training check-gpu check-libcuda check-containers check-ptx lint fuzz soak clean
+.PHONY: help setup build man install demo test bench bench-mount bench-pcr bench-echo bench-plan bench-names echo-training check-gpu check-libcuda check-containers check-ptx lint fuzz soak clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-16s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -69,6 +69,11 @@ bench-pcr: setup build ## what a fidelity of PCR costs and gains, from the page 
 
 bench-echo: setup build ## images a second against the echo factor, beside what loading and decoding allow
 	@$(PYTHON) -B benchmarks/echo
+
+IMAGES ?= examples/images
+
+bench-plan: setup build ## how long readers wait with a plan of their order and without, for IMAGES (examples/images)
+	@$(PYTHON) -B benchmarks/plan --images '$(IMAGES)'
 
 bench-names: setup build ## listings, sizes and daemon memory of 300,000 files, beside a plain folder and a plain FUSE mount
 	$(GO) build -trimpath -o bin/loopback ./benchmarks/loopback
