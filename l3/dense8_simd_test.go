@@ -2,10 +2,7 @@ package l3
 
 import (
 	"bytes"
-	"encoding/binary"
 	"math/rand/v2"
-	"os"
-	"path/filepath"
 	"testing"
 
 	"prismfs/raster"
@@ -213,46 +210,4 @@ func TestDense8SIMDLeavesTooManyFreeRows(t *testing.T) {
 			t.Errorf("%d free rows of 4: %v", freeRows, err)
 		}
 	}
-}
-
-// FuzzDense8FastPathEqualsPlain decodes patches of any bytes in images of any
-// small size, with any number of streams and any tables.
-func FuzzDense8FastPathEqualsPlain(f *testing.F) {
-	rng := rand.New(rand.NewPCG(49, 50))
-	for i := range 40 {
-		s := shapeOf(1+i*3%20, 1+i*5%130, 1+i%4, raster.Uint8)
-		form := randomForm(rng)
-		var section []byte
-		if form.tables != nil {
-			section = form.tables.appendTo(nil)
-		}
-		patch := bytes.Join(randomDensePatches(f, rng, form, s), nil)
-		f.Add(uint8(s.Height), uint8(s.Width), uint8(i%4), uint8(form.logStreams<<1|form.logEdge&1), section, patch)
-	}
-	golden, err := filepath.Glob(filepath.Join(goldenFolder, "*dense8*.l3"))
-	if err != nil {
-		f.Fatal(err)
-	}
-	for _, path := range golden {
-		file, err := os.ReadFile(path)
-		if err != nil {
-			f.Fatal(err)
-		}
-		form := file[atLogStreams]<<1 | file[atLogEdge]&1
-		f.Add(file[atHeight], file[atWidth], file[atChannels]-1, form, []byte{}, file[binary.LittleEndian.Uint32(file[atHeadBytes:]):])
-	}
-	f.Fuzz(func(t *testing.T, height, width, channels, form uint8, section, data []byte) {
-		s := shapeOf(1+int(height-1)%140, 1+int(width-1)%140, 1+int(channels)%4, raster.Uint8)
-		b := denseForm{logEdge: minLogEdge, logStreams: int(form>>1) % (maxLogStreams + 1)}
-		if form&1 == maxLogEdge&1 {
-			b.logEdge = maxLogEdge
-		}
-		if own := new(tableSet); own.parse(section, &dense8Shape) == nil {
-			b.tables = own
-		}
-		patches := splitPatches(data, newGrid(s, b.logEdge).patches())
-		if _, err := decodeRepaired(t, b.file(t, s, patches), s, fuzzLimits); err != nil {
-			checkOneKind(t, err)
-		}
-	})
 }

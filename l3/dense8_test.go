@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"encoding/binary"
 	"math/rand/v2"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -269,8 +271,27 @@ func TestDense8OnJunk(t *testing.T) {
 	}
 }
 
+// patchKind is what FuzzDense8Patch has of a file's form, in a byte.
+type patchKind uint8
+
+func (k patchKind) channels() int   { return 1 + int(k)%4 }
+func (k patchKind) logStreams() int { return int(k>>2) % (maxLogStreams + 1) }
+func (k patchKind) logEdge() int    { return minLogEdge + int(k>>7) }
+
+// patchKindOf returns the kind of a form.
+func patchKindOf(f testing.TB, channels, logStreams, logEdge int) uint8 {
+	for k := range patchKind(1 << 7) {
+		k |= patchKind(logEdge-minLogEdge) << 7
+		if k.channels() == channels && k.logStreams() == logStreams && k.logEdge() == logEdge {
+			return uint8(k)
+		}
+	}
+	f.Fatalf("%d channels, %d streams, edge 2^%d: no kind", channels, 1<<logStreams, logEdge)
+	return 0
+}
+
 // FuzzDense8Patch decodes patches of any bytes, with tables of any bytes, in
-// images of any small size.
+// images of any small size, by every backend and by the specification.
 func FuzzDense8Patch(f *testing.F) {
 	rng := rand.New(rand.NewPCG(65, 66))
 	builtin := slowDense8Tables(0, nil)
@@ -284,9 +305,32 @@ func FuzzDense8Patch(f *testing.F) {
 		kind := uint8(i%4 | i%6<<2)
 		f.Add(uint8(r.height), uint8(r.width), kind, section, randomDense8Patch(rng, r, 1+i%4, int(kind>>2)%6, tables))
 	}
+	for i := range 40 { // several patches
+		s := shapeOf(1+i*3%20, 1+i*5%130, 1+i%4, raster.Uint8)
+		form := randomForm(rng)
+		var section []byte
+		if form.tables != nil {
+			section = form.tables.appendTo(nil)
+		}
+		patches := bytes.Join(randomDensePatches(f, rng, form, s), nil)
+		f.Add(uint8(s.Height), uint8(s.Width), patchKindOf(f, s.Channels, form.logStreams, form.logEdge), section, patches)
+	}
+	golden, err := filepath.Glob(filepath.Join(goldenFolder, "*dense8*.l3"))
+	if err != nil || len(golden) == 0 {
+		f.Fatalf("golden files: %q, %v", golden, err)
+	}
+	for _, path := range golden {
+		file, err := os.ReadFile(path)
+		if err != nil {
+			f.Fatal(err)
+		}
+		kind := patchKindOf(f, int(file[atChannels]), int(file[atLogStreams]), int(file[atLogEdge]))
+		f.Add(file[atHeight], file[atWidth], kind, []byte{}, file[binary.LittleEndian.Uint32(file[atHeadBytes:]):])
+	}
 	f.Fuzz(func(t *testing.T, height, width, kind uint8, section, data []byte) {
-		s := shapeOf(1+int(height-1)%140, 1+int(width-1)%140, 1+int(kind)%4, raster.Uint8)
-		logStreams, logEdge := int(kind>>2)%(maxLogStreams+1), minLogEdge+int(kind>>7)
+		k := patchKind(kind)
+		s := shapeOf(1+int(height-1)%140, 1+int(width-1)%140, k.channels(), raster.Uint8)
+		logStreams, logEdge := k.logStreams(), k.logEdge()
 		if len(section) == 0 || len(section) > maxTablesBytes {
 			section = nil
 		}
