@@ -8,8 +8,12 @@ import (
 
 const (
 	// memoryInterval is how often free memory is looked at. A loader that
-	// starts beside us takes gigabytes in seconds, not in less.
+	// starts beside us takes gigabytes in seconds, not in less. Where less than
+	// nearReserves times the reserve is free, as in a small container, the cache itself
+	// could take it in that time, and it is looked at every nearInterval.
 	memoryInterval = time.Second
+	nearInterval   = 50 * time.Millisecond
+	nearReserves   = 4
 	// The cache leaves so much memory free on the machine and in its cgroup: a
 	// quarter of its budget, within these bounds. Below it the kernel reclaims,
 	// and then kills.
@@ -64,11 +68,14 @@ func (m *mount) work(key bufferKey, size int64) int64 {
 	return n
 }
 
+// reserve is how much memory a cache leaves free.
+func reserve(full int64) int64 { return min(max(full/4, minReserve), maxReserve) }
+
 // nextBudget returns the budget for the next moment: less by what is missing
 // when free memory falls below the reserve, and a part of what is free more
 // when there is plenty again.
 func nextBudget(full, now, used, free int64) int64 {
-	reserve := min(max(full/4, minReserve), maxReserve)
+	reserve := reserve(full)
 	switch {
 	case free < reserve:
 		return max(min(now, used-(reserve-free)), full/shrunkShare)
@@ -78,32 +85,46 @@ func nextBudget(full, now, used, free int64) int64 {
 	return now
 }
 
+// untilNextLook returns how long what is free is sure to last.
+func untilNextLook(full, free int64) time.Duration {
+	if free < nearReserves*reserve(full) {
+		return nearInterval
+	}
+	return memoryInterval
+}
+
 // watchMemory keeps the budget within what the machine can spare, until the
 // mount is gone.
 func (m *mount) watchMemory(full int64) {
-	tick := time.NewTicker(memoryInterval)
-	defer tick.Stop()
+	timer := time.NewTimer(memoryInterval)
+	defer timer.Stop()
 	shrunk := false
 	var pins pinAlarm
-	for {
+	for whole := time.Now(); ; {
 		select {
 		case <-m.closing:
 			return
-		case <-tick.C:
+		case <-timer.C:
 		}
-		raiseHeapLimit()
+		// What is counted in seconds, and growth, wait for a whole one.
+		second := time.Since(whole) >= memoryInterval
+		if second {
+			whole = time.Now()
+			raiseHeapLimit()
+		}
 		mem, err := cache.ReadMemory()
+		timer.Reset(untilNextLook(full, mem.Free()))
 		if err != nil {
-			continue // it was readable at the start; the next second tells
+			continue // it was readable at the start; the next look tells
 		}
 		c := m.cacheStats()
-		if pins.look(c.PinnedBytes-m.echo.echoes.Bytes(), c.Budget) {
+		if second && pins.look(c.PinnedBytes-m.echo.echoes.Bytes(), c.Budget) {
 			m.log.Warn("files that are open or mapped fill the cache: what is opened next may wait, then fail with ENOMEM; "+
 				"close maps that are no longer needed, or mount with a larger --cache",
 				"pinned_bytes", c.PinnedBytes, "cache_bytes", c.Budget, "limit_bytes", c.Limit)
 		}
 		next := nextBudget(full, c.Budget, c.Bytes, mem.Free())
-		if next == c.Budget {
+		if next == c.Budget || next > c.Budget && !second {
 			continue
 		}
 		m.cache.SetBudget(next)

@@ -3,6 +3,7 @@ package fs
 import (
 	"math"
 	"testing"
+	"time"
 
 	"prismfs/cache"
 )
@@ -57,6 +58,15 @@ func TestNextBudget(t *testing.T) {
 	} {
 		if got := nextBudget(full, c.now, c.used, c.free); got != c.want {
 			t.Errorf("%s: %d MiB, want %d", c.what, got/mib, c.want/mib)
+		}
+	}
+}
+
+func TestUntilNextLook(t *testing.T) {
+	const mib = 1 << 20
+	for free, want := range map[int64]time.Duration{0: nearInterval, 255 * mib: nearInterval, 256 * mib: memoryInterval, 1 << 40: memoryInterval} {
+		if got := untilNextLook(256*mib, free); got != want { // so the reserve is 64 MiB
+			t.Errorf("%d MiB free: %v, want %v", free/mib, got, want)
 		}
 	}
 }
