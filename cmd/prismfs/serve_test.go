@@ -89,27 +89,8 @@ func TestServiceManagerIsTold(t *testing.T) {
 // TestHandedOverDescriptor is a driver of containers: it mounts, and prismfs
 // serves the descriptor.
 func TestHandedOverDescriptor(t *testing.T) {
-	if os.Geteuid() != 0 {
-		t.Skip("only root can mount(2)")
-	}
 	packed, mnt := packedImages(t)
-	fuse, err := os.OpenFile("/dev/fuse", os.O_RDWR, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { unix.Unmount(mnt, unix.MNT_DETACH) })
-	if err := unix.Mount(packed, mnt, "fuse.prismfs", unix.MS_RDONLY|unix.MS_NOSUID|unix.MS_NODEV,
-		fmt.Sprintf("fd=%d,rootmode=40000,user_id=0,group_id=0,default_permissions", fuse.Fd())); err != nil {
-		t.Fatal(err)
-	}
-	cmd := prismfs("mount", packed, "/dev/fd/3", "-f")
-	cmd.ExtraFiles = []*os.File{fuse}
-	var log bytes.Buffer
-	cmd.Stderr = &log
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	fuse.Close()
+	cmd, log := startHandedOver(t, packed, mnt)
 	if got := cat(t, filepath.Join(mnt, "cat", "0.npy")); len(got) != 3728 {
 		t.Errorf("0.npy has %d bytes", len(got))
 	}
@@ -128,36 +109,44 @@ func TestHandedOverDescriptor(t *testing.T) {
 // TestHandedOverDescriptorEnds: SIGTERM ends the service of a mount that somebody
 // else has to unmount.
 func TestHandedOverDescriptorEnds(t *testing.T) {
-	if os.Geteuid() != 0 {
-		t.Skip("only root can mount(2)")
-	}
 	packed, mnt := packedImages(t)
-	fuse, err := os.OpenFile("/dev/fuse", os.O_RDWR, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { unix.Unmount(mnt, unix.MNT_DETACH) })
-	if err := unix.Mount(packed, mnt, "fuse.prismfs", unix.MS_RDONLY,
-		fmt.Sprintf("fd=%d,rootmode=40000,user_id=0,group_id=0", fuse.Fd())); err != nil {
-		t.Fatal(err)
-	}
-	cmd := prismfs("mount", packed, "/dev/fd/3", "-f")
-	cmd.ExtraFiles = []*os.File{fuse}
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	fuse.Close()
+	cmd, log := startHandedOver(t, packed, mnt)
 	cat(t, filepath.Join(mnt, "dog", "1.npy"))
 	if err := cmd.Process.Signal(syscall.SIGTERM); err != nil {
 		t.Fatal(err)
 	}
 	if err := cmd.Wait(); err != nil {
-		t.Errorf("the daemon ended with %v", err)
+		t.Errorf("the daemon ended with %v: %s", err, log.String())
 	}
 	out, err := exec.Command("cat", filepath.Join(mnt, "dog", "1.npy")).CombinedOutput()
 	if err == nil || !strings.Contains(string(out), "not connected") {
 		t.Errorf("reading after the end: %v, %s", err, out)
 	}
+}
+
+// startHandedOver mounts as a driver does that hands the descriptor over, and starts
+// the process that serves it. What that logs can be read when it has ended.
+func startHandedOver(t *testing.T, packed, mnt string) (cmd *exec.Cmd, log *bytes.Buffer) {
+	t.Helper()
+	if os.Geteuid() != 0 {
+		t.Skip("only root can mount(2)")
+	}
+	fuse, err := os.OpenFile("/dev/fuse", os.O_RDWR, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer fuse.Close()
+	t.Cleanup(func() { unix.Unmount(mnt, unix.MNT_DETACH) })
+	if err := unix.Mount(packed, mnt, "fuse.prismfs", unix.MS_RDONLY|unix.MS_NOSUID|unix.MS_NODEV,
+		fmt.Sprintf("fd=%d,rootmode=40000,user_id=0,group_id=0,default_permissions", fuse.Fd())); err != nil {
+		t.Fatal(err)
+	}
+	cmd, log = prismfs("mount", packed, "/dev/fd/3", "-f"), new(bytes.Buffer)
+	cmd.ExtraFiles, cmd.Stderr = []*os.File{fuse}, log
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	return cmd, log
 }
 
 func TestHandedOverRefusals(t *testing.T) {
