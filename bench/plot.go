@@ -15,6 +15,8 @@ import (
 	"gonum.org/v1/plot/vg"
 	"gonum.org/v1/plot/vg/draw"
 	"gonum.org/v1/plot/vg/vgimg"
+
+	"prismfs/internal/plural"
 )
 
 const (
@@ -38,7 +40,7 @@ func (r *Report) WritePlot(w io.Writer) error {
 	if len(points) == 0 {
 		return errors.New("nothing was measured that could be drawn")
 	}
-	p := newPlot(fmt.Sprintf("%d images, decoded on one core, MB of samples a second", r.Images), r.sizeAxis(), "MB/s")
+	p := newPlot(fmt.Sprintf("%s, decoded on one core, MB of samples a second", plural.Of(r.Images, "image")), r.sizeAxis(), "MB/s")
 	setRange(p, points)
 	place(p, points)
 	for _, point := range points {

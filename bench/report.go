@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"prismfs/internal/plural"
 	"prismfs/l3"
 )
 
@@ -285,7 +286,7 @@ func notMeasured(l3Files int) string {
 	if l3Files == 0 {
 		return ""
 	}
-	return fmt.Sprintf("not measured: %d L3 files; give the folder of their source images", l3Files)
+	return fmt.Sprintf("not measured: %s; give the folder of %s source images", plural.Of(l3Files, "L3 file"), plural.Or(l3Files, "its", "their"))
 }
 
 // l3Instead goes on in an error.

@@ -60,7 +60,8 @@ type TreeReport struct {
 	Codings        []Count   `json:"codings"`
 	Shapes         []Count   `json:"shapes"` // as height×width×channels dtype
 	SourceDecoders []Count   `json:"source_decoders"`
-	Classes        []Count   `json:"classes"` // folders of the first level, bytewise ordered
+	Classes        []Count   `json:"classes"`         // folders of the first level, bytewise ordered
+	Parts          []string  `json:"parts,omitempty"` // their names, where all are called as parts of a dataset are
 	WithoutCRC     int       `json:"samples_without_checksums"`
 	Unfinished     bool      `json:"unfinished"` // Marker is there: a run is writing, or did not come to its end
 	Bad            []Refusal `json:"bad"`        // what is no sample despite its name, and what could not be entered
@@ -261,6 +262,11 @@ func (c *treeCounter) finish() *TreeReport {
 	r.Codings, r.Shapes, r.SourceDecoders = counts(c.codings), counts(c.shapes), counts(c.decoders)
 	r.Classes, r.PlainImages = counts(c.labels), counts(c.plain)
 	sort.Slice(r.Classes, func(i, j int) bool { return r.Classes[i].Name < r.Classes[j].Name })
+	var names []string
+	for _, c := range r.Classes {
+		names = append(names, c.Name)
+	}
+	r.Parts = splitFolders(names)
 	sort.Slice(r.Bad, func(i, j int) bool { return r.Bad[i].Path < r.Bad[j].Path })
 	return r
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"prismfs/bench"
+	"prismfs/internal/plural"
 	"prismfs/l3"
 	"prismfs/pack"
 )
@@ -150,7 +151,7 @@ func writePlot(r *bench.Report, path string) error {
 // ratio to PNG.
 func printBench(w io.Writer, r *bench.Report) error {
 	p := &printer{w: w}
-	p.line("%d images, %s of samples, %d rounds, %d cores%s", r.Images, size(r.SampleBytes), r.Rounds, r.Processors, inParentheses(r.Processor))
+	p.line("%s, %s of samples, %s, %s%s", plural.Of(r.Images, "image"), size(r.SampleBytes), plural.Of(r.Rounds, "round"), plural.Of(r.Processors, "core"), inParentheses(r.Processor))
 	if !r.Quiet() {
 		p.line("The machine was NOT quiet (load %.1f): ratios are rough, and flatter fast codecs.", r.Load)
 	}

@@ -21,7 +21,7 @@ func TestBenchCodec(t *testing.T) {
 	if status != statusOK || stderr != "" {
 		t.Fatalf("status %d: %s", status, stderr)
 	}
-	for _, part := range []string{"3 images, 10.5 KiB of samples, 1 rounds", "\nL3 fast                 3 ", "\nL3 dense                3 ",
+	for _, part := range []string{"3 images, 10.5 KiB of samples, 1 round, ", "\nL3 fast                 3 ", "\nL3 dense                3 ",
 		"\nabsent: PNG, WebP: ", "\nabsent: JPEG XL: ", "\nabsent: published: none of the images"} {
 		if !strings.Contains(stdout, part) {
 			t.Errorf("the output lacks %q:\n%s", part, stdout)
@@ -100,7 +100,7 @@ func TestBenchPrintsWithoutPlot(t *testing.T) {
 		t.Errorf("status %d: %s", status, stderr)
 	}
 	for _, part := range []string{"\nL3 dense ", "\nabsent: PNG, WebP: PYTHON=/bin/false has no Pillow",
-		"\nnot measured: 1 L3 files; give the folder of their source images\n"} {
+		"\nnot measured: 1 L3 file; give the folder of its source images\n"} {
 		if !strings.Contains(stdout, part) {
 			t.Errorf("the output lacks %q:\n%s", part, stdout)
 		}

@@ -138,7 +138,11 @@ func printTreeReport(w io.Writer, r *pack.TreeReport) error {
 		p.line("bad %s: %s", pack.Printable(b.Path), oneLine(b.Reason))
 	}
 	p.line("%s", pack.Printable(r.Path))
-	p.line("  samples         %d in %s, and %s", r.Samples, plural.Of(len(r.Classes), "class"), plural.Of(r.OtherFiles, "other file"))
+	folders := "class"
+	if len(r.Parts) > 0 {
+		folders = "part"
+	}
+	p.line("  samples         %d in %s, and %s", r.Samples, plural.Of(len(r.Classes), folders), plural.Of(r.OtherFiles, "other file"))
 	if r.Samples > 0 {
 		p.line("  bytes           %s, %.3f of the %s of the samples", size(r.FileBytes), r.Ratio, size(r.RawBytes))
 		p.line("  checksums       in %d of %s", r.Samples-r.WithoutCRC, plural.Of(r.Samples, "file"))
@@ -147,7 +151,7 @@ func printTreeReport(w io.Writer, r *pack.TreeReport) error {
 	for _, part := range []struct {
 		name   string
 		counts []pack.Count
-	}{{"format", r.Codings}, {"shape", r.Shapes}, {"source decoder", r.SourceDecoders}, {"class", r.Classes}} {
+	}{{"format", r.Codings}, {"shape", r.Shapes}, {"source decoder", r.SourceDecoders}, {folders, r.Classes}} {
 		printCounts(p, part.name, part.counts)
 	}
 	if r.Unfinished {

@@ -315,5 +315,6 @@ func TestPackSaysParts(t *testing.T) {
 		}
 	}
 	contains(t, mustCall(t, "pack", "--to", "l3", whole, dst), " s, 2 parts (train, val)\n", "4 files = 4 packed")
+	contains(t, mustCall(t, "inspect", dst), "4 in 2 parts, and 0 other files", "part            2 of train\n")
 	contains(t, mustCall(t, "pack", "--to", "l3", filepath.Join(whole, "val", "cat"), dst+"-one"), "1 file = 1 packed", " 0 class folders\n")
 }
