@@ -16,7 +16,8 @@ import (
 // again, would find just those gone that were looked up longest ago.
 
 const (
-	// nodeBytes is what a node costs the daemon, its header included.
+	// nodeBytes is what a node costs the daemon, beside its header, which the dataset
+	// remembers within a bound of its own.
 	nodeBytes = 1 << 10
 	// Nodes may take 1/namesShare of the cache's budget, and leastNames may be
 	// there in any case.
