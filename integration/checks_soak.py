@@ -51,8 +51,8 @@ def read_shard(path):
 
 
 @contextlib.contextmanager
-def pressed(group, spare):
-    """Leaves the processes of a memory cgroup (version 1) no more than so many bytes."""
+def limited(group):
+    """Yields what limits the processes of a memory cgroup (version 1) to so many bytes beyond what they take."""
     def setting(name):
         return os.path.join(group, f"memory.{name}_in_bytes")
 
@@ -61,18 +61,18 @@ def pressed(group, spare):
             file.write(str(to))
 
     before = int(read(setting("limit")))
-    limit(min(int(read(setting("usage"))) + spare, before))
     try:
-        yield
+        yield lambda spare: limit(min(int(read(setting("usage"))) + spare, int(read(setting("limit")))))
     finally:
         limit(before)
 
 
-def wait_for_budget(mount, right, what):
+def wait_for_budget(mount, right, what, meanwhile=lambda: None):
     """Returns when the budget of the mount's cache is right."""
     until = time.monotonic() + 60
     while not right(budget := stats(mount)["cache_budget_bytes"]):
         expect(time.monotonic() < until, f"the cache has a budget of {budget} bytes and has not {what}")
+        meanwhile()
         time.sleep(0.1)
 
 
@@ -152,8 +152,8 @@ def check_soak(mount, source, expected, versions, version_bytes, seconds, seed, 
         """Makes memory short, so that the cache shrinks, and frees it, so that it grows back."""
         full = stats(mount)["cache_budget_bytes"]
         while time.monotonic() < until:
-            with pressed(group, spare):
-                wait_for_budget(mount, lambda budget: budget < full, "shrunk")
+            with limited(group) as press:  # again and again, as the daemon may take less by itself
+                wait_for_budget(mount, lambda budget: budget < full, "shrunk", lambda: press(spare))
                 time.sleep(choose.random())
             wait_for_budget(mount, lambda budget: budget == full, "grown back")
             count[0] += 1
