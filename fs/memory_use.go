@@ -61,6 +61,7 @@ type MemoryUse struct {
 	Pinned      int64 `json:"pinned"`       // of it, open, mapped or kept for echoes
 	Heap        int64 `json:"heap"`         // Go's: headers, tables, inodes, encoded bytes
 	HeapLimit   int64 `json:"heap_limit"`   // that the collector keeps to
+	Request     int64 `json:"request"`      // the largest read: the heap has as much for each that goes on
 	MachineFree int64 `json:"machine_free"` // what could be taken without swapping
 	CgroupFree  int64 `json:"cgroup_free"`  // what the tightest memory cgroup leaves; −1 without a limit
 }

@@ -24,11 +24,6 @@ import (
 
 // The numbers of a mount that are not options.
 const (
-	// maxRequestBytes is the largest read that the kernel sends. Larger ones
-	// cost fewer round trips; 1 MiB is what kernels take without a sysctl.
-	maxRequestBytes = 1 << 20
-	// maxInflightBytes bounds go-fuse's buffers for requests in progress.
-	maxInflightBytes = 64 << 20
 	// maxBackground is how many reads the kernel keeps going at once, read-ahead
 	// included.
 	maxBackground = 64
@@ -130,6 +125,7 @@ type mount struct {
 	plans   *plans
 	streams *streams
 	direct  directReads
+	sizes   requestSizes
 	readers *readerTimes
 	layer   *kernelLayer
 	control *control
@@ -237,7 +233,12 @@ func (m *mount) serve() (*fuse.Server, error) {
 	}
 	root := &dirNode{m: m, at: place{view: m.opt.View}, id: info.ID}
 	m.layer.RawFileSystem = gofs.NewNodeFS(root, nodeOptions(m.opt))
-	options := mountOptions(m.opt, m.log)
+	mem, err := cache.ReadMemory()
+	if err != nil {
+		return nil, err
+	}
+	m.sizes = requestSizesFor(mem.Free())
+	options := mountOptions(m.opt, m.sizes, m.log)
 	options.PanicHandler = m.panicked
 	server, err := newServer(m.layer, m.opt.Mountpoint, options)
 	if err != nil {
@@ -334,7 +335,7 @@ func nodeOptions(opt Options) *gofs.Options {
 }
 
 // mountOptions configures the connection to the kernel.
-func mountOptions(opt Options, log *slog.Logger) *fuse.MountOptions {
+func mountOptions(opt Options, sizes requestSizes, log *slog.Logger) *fuse.MountOptions {
 	_, handedOver := HandedOver(opt.Mountpoint)
 	return &fuse.MountOptions{
 		FsName:     opt.Source,
@@ -347,10 +348,11 @@ func mountOptions(opt Options, log *slog.Logger) *fuse.MountOptions {
 		// throws away the attributes that the kernel has cached.
 		DirectMountFlags: unix.MS_RDONLY | unix.MS_NOSUID | unix.MS_NODEV,
 
-		MaxWrite:                maxRequestBytes,
-		MaxReadAhead:            maxRequestBytes,
+		// MaxWrite is for reads, too (max_read). No MaxReadAhead: it could only make less
+		// of what the kernel would read ahead, see readahead.go.
+		MaxWrite:                sizes.request,
 		MaxBackground:           maxBackground,
-		MaxInflightRequestBytes: maxInflightBytes,
+		MaxInflightRequestBytes: sizes.inFlight,
 		// Splicing gains nothing over copying here, and a request of 1 MiB and
 		// its header is more than a pipe holds.
 		DisableSplice: true,

@@ -119,6 +119,7 @@ func (m *mount) stats() Stats {
 		Goroutines:       runtime.NumGoroutine(),
 		UptimeSeconds:    int64(time.Since(m.started).Seconds()),
 	}
+	out.Memory.Request = int64(m.sizes.request)
 	if m.ahead != nil {
 		a := m.ahead.Stats()
 		out.ReadAheadMade, out.ReadAheadUseful, out.ReadAheadWasted = a.Made, a.Useful, a.Wasted
