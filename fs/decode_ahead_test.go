@@ -121,32 +121,3 @@ func TestAheadOf(t *testing.T) {
 		}
 	}
 }
-
-// TestDirectReads: the first open of a file is direct, until a reader of small
-// pieces shows up.
-func TestDirectReads(t *testing.T) {
-	never := new(directReads)
-	if never.grant() {
-		t.Error("granted where maps would not work")
-	}
-	d := &directReads{possible: true}
-	for range 3 {
-		if !d.grant() {
-			t.Fatal("not granted at first")
-		}
-		d.closed(4, 1<<20+4096) // as np.load reads
-	}
-	d.closed(3, 2000)
-	if !d.grant() {
-		t.Error("a small file was taken for small pieces")
-	}
-	d.closed(256, 1<<20)
-	for i := range directPauseOpens {
-		if d.grant() {
-			t.Fatalf("granted %d opens after a reader of small pieces", i)
-		}
-	}
-	if !d.grant() {
-		t.Error("the pause does not end")
-	}
-}

@@ -45,6 +45,13 @@ func (l *kernelLayer) grantListing(ctx context.Context, of *listing) {
 	}
 }
 
+// fillsPages reports whether the read that ctx belongs to is for the kernel's page
+// cache, not for the memory of a reader.
+func (l *kernelLayer) fillsPages(ctx context.Context) bool {
+	q := l.flight.of(ctx.Done())
+	return q != nil && q.fillsPages
+}
+
 // grantPassthrough tells the kernel, with the answer to the open that ctx
 // belongs to, to serve the handle from the backing file id.
 func (l *kernelLayer) grantPassthrough(ctx context.Context, id int32) bool {
@@ -137,7 +144,9 @@ func (l *kernelLayer) GetAttr(cancel <-chan struct{}, in *fuse.GetAttrIn, out *f
 
 func (l *kernelLayer) Read(cancel <-chan struct{}, in *fuse.ReadIn, buf []byte) (fuse.ReadResult, fuse.Status) {
 	l.count(opRead)
-	l.flight.begin(cancel, opRead)
+	q := l.flight.begin(cancel, opRead)
+	// Only reads on behalf of a call name the owner of locks; what fills pages has none.
+	q.fillsPages = in.ReadFlags&fuse.READ_LOCKOWNER == 0
 	defer l.flight.end(cancel)
 	return l.RawFileSystem.Read(cancel, in, buf)
 }

@@ -125,6 +125,7 @@ type mount struct {
 	plans   *plans
 	streams *streams
 	direct  directReads
+	pushes  pagePushes
 	sizes   requestSizes
 	readers *readerTimes
 	layer   *kernelLayer

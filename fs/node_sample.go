@@ -52,6 +52,9 @@ type sampleNode struct {
 	buf   *buffer // pinned while opens > 0
 	known bool    // it was open before
 	spend bool    // a plan has had it opened
+
+	mapped atomic.Bool // while it was open for direct reads
+	paged  atomic.Bool // an open has filled its pages
 }
 
 // sampleHandle is an open of a sampleNode.
@@ -62,6 +65,10 @@ type sampleHandle struct {
 	request     *lastRequest // of an echo view, else nil
 	direct      bool         // reads come past the page cache
 	reads, read atomic.Int64 // requests and bytes of a direct handle
+	refill      bool         // an open before this has filled the file's pages
+	filled      atomic.Int64 // bytes of pages that this one has filled
+	run         fillRun
+	closed      atomic.Bool
 }
 
 // fillAttr writes the attributes; they never change.
@@ -121,7 +128,7 @@ func (n *sampleNode) Open(ctx context.Context, flags uint32) (gofs.FileHandle, u
 	if id := n.buf.BackingID(); id != 0 {
 		n.m.layer.grantPassthrough(ctx, id)
 		answer = fuse.FOPEN_NOFLUSH
-	} else if !n.known && n.m.direct.grant() {
+	} else if h.refill = n.paged.Load(); n.m.direct.grant(n.known, n.mapped.Load()) {
 		h.direct = true
 		answer = fuse.FOPEN_DIRECT_IO | fuse.FOPEN_NOFLUSH
 	}
@@ -136,7 +143,14 @@ func (h *sampleHandle) Read(ctx context.Context, dest []byte, off int64) (fuse.R
 	if err != nil {
 		return nil, h.node.m.fail("read", h.node.source(), err)
 	}
-	if h.direct {
+	switch {
+	case h.node.m.layer.fillsPages(ctx):
+		if h.direct { // such reads come from maps alone
+			h.node.mapped.Store(true)
+		}
+		h.filled.Add(int64(len(data)))
+		h.pushAround(span{off, off + int64(len(data))})
+	case h.direct:
 		h.reads.Add(1)
 		h.read.Add(int64(len(data)))
 	}
@@ -146,8 +160,16 @@ func (h *sampleHandle) Read(ctx context.Context, dest []byte, off int64) (fuse.R
 // Release ends an open; the last one lets the buffer go.
 func (h *sampleHandle) Release(ctx context.Context) syscall.Errno {
 	n := h.node
+	h.closed.Store(true)
 	if h.direct {
 		n.m.direct.closed(h.reads.Load(), h.read.Load())
+	} else {
+		filled := h.filled.Load() > n.content.size/2
+		if h.refill {
+			n.m.direct.found(!filled)
+		} else if filled {
+			n.paged.Store(true)
+		}
 	}
 	n.m.echo.released(h.request)
 	n.mu.Lock()

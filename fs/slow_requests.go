@@ -40,6 +40,8 @@ type pending struct {
 	listing   *listing  // granted by a node's opening of a directory
 	found     *sync.Map // string → target: what names of a listing stand for; nil for all others
 
+	fillsPages bool // a read for the kernel's page cache
+
 	mu    sync.Mutex
 	about string // path, "" where the node did not say
 	waits waitingFor

@@ -8,7 +8,7 @@ import random
 import select
 import socket
 
-from reading import expect, expect_errno, read, same
+from reading import expect, expect_errno, read, same, stats
 
 PAGE = mmap.PAGESIZE
 
@@ -228,3 +228,76 @@ def check_random_reads(mount, files, scratch, seed, steps):
     kinds = len([k for k in dir(reader) if k.startswith("do_")])
     expect(steps < 500 or len(reader.counts) == kinds, f"only {sorted(reader.counts)} were done")
     return {"steps": steps, "kinds": kinds}
+
+
+PIECE = 128 << 10  # of the kernel's read-ahead, where nobody may raise it
+
+
+def forgotten(fd):
+    """Has the kernel drop its pages of a file."""
+    os.posix_fadvise(fd, 0, 0, os.POSIX_FADV_DONTNEED)
+
+
+def read_ahead_of_users(mount):
+    """Has the kernel read ahead as little as in a mount of somebody who may not change that."""
+    device = os.stat(mount).st_dev
+    path = f"/sys/class/bdi/{os.major(device)}:{os.minor(device)}/read_ahead_kb"
+    if os.access(path, os.W_OK):
+        with open(path, "w", encoding="ascii") as file:
+            file.write(str(PIECE >> 10))
+
+
+def copied(pages, up):
+    """A copy out of a map, page by page, from the start or from the end."""
+    offsets = range(0, len(pages), PAGE)
+    pieces = [pages[at:at + PAGE] for at in (offsets if up else reversed(offsets))]
+    return b"".join(pieces if up else reversed(pieces))
+
+
+def check_page_cache(mount, files, direct):
+    """Where the daemon answers reads: the first open is read past the kernel's pages, the others fill them, in part
+    unasked, whoever reads again asks nobody, and a file that keeps losing them is read past them again."""
+    def counted(act):
+        before = stats(mount)["requests"]["read"]
+        act()
+        return stats(mount)["requests"]["read"] - before - asking
+
+    asking = 0  # what reading stats takes itself
+    asking = counted(lambda: None)
+
+    def read_twice(name, want):
+        with open(os.path.join(mount, name), "rb", buffering=0) as file:
+            forgotten(file.fileno())
+            expect((first := counted(lambda: same(file.read(), want, f"{name}, without pages"))) >= 1, f"{name}: nobody was asked")
+            file.seek(0)
+            again = counted(lambda: same(file.read(), want, f"{name}, with pages"))
+            return first, again
+
+    read_ahead_of_users(mount)
+    wanted = {name: read(path) for name, path in sorted(files.items())}
+    for name, want in wanted.items():
+        if direct:
+            _, again = read_twice(name, want)
+            expect(again > 0, f"{name}: the first open left pages behind")
+        else:
+            read(os.path.join(mount, name))
+        pushed = stats(mount)["pushed_bytes"]
+        first, again = read_twice(name, want)
+        expect(again == 0, f"{name}: {again} requests for pages that are there")
+        # How many requests are spared depends on who gets a processor first.
+        expect(stats(mount)["pushed_bytes"] > pushed, f"{name}: nothing was stored ahead of the reader, who took {first} requests")
+    *mapped, lost = wanted
+    for name in mapped:
+        want = wanted[name]
+        with open(os.path.join(mount, name), "rb", buffering=0) as file:
+            kept = counted(lambda: same(file.read(), want, f"{name}, opened again"))
+            expect(kept == 0, f"{name}: {kept} requests at the next open: its pages are not kept")
+            for up in (True, False):
+                forgotten(file.fileno())
+                with mmap.mmap(file.fileno(), 0, mmap.MAP_SHARED, mmap.PROT_READ) as pages:
+                    same(copied(pages, up), want, f"{name}, a map {'up' if up else 'down'}")
+    if direct:
+        for _ in range(12):  # opens in whose beginning the pages are gone
+            _, again = read_twice(lost, wanted[lost])
+        expect(again > 0, f"{lost}: its pages are filled again and again")
+    return {"pushed": stats(mount)["pushed_bytes"], "reads": stats(mount)["requests"]["read"]}

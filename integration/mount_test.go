@@ -34,6 +34,8 @@ const (
 	logLines     = 60 // of a log, shown when a test fails
 	// passthroughKernel is the first Linux with passthrough, as kernelNumber gives it.
 	passthroughKernel = 6009
+	// directMapsKernel is the first that maps files which are open for direct reads.
+	directMapsKernel = 6006
 )
 
 var modes = []mode{best, noFsopen, noPassthrough, memfd, memfdNoPassthrough, memory}

@@ -23,3 +23,14 @@ func TestRandomReads(t *testing.T) {
 		check(t, "random_reads", args{"mount": mt.dir, "files": files, "scratch": filepath.Join(scratch(t), "copy"), "seed": len(m), "steps": 1500})
 	})
 }
+
+// TestPageCache: what the daemon has to answer itself, it answers in few requests.
+func TestPageCache(t *testing.T) {
+	f := testFixtures(t)
+	mt := mount(t, f.path("fio-packed"), memory)
+	files := args{}
+	for _, name := range []string{"0.npy", "1.npy", "2.npy"} {
+		files[name] = f.path("fio/" + name)
+	}
+	check(t, "page_cache", args{"mount": mt.dir, "files": files, "direct": kernelNumber() >= directMapsKernel})
+}
