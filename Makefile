@@ -20,7 +20,7 @@ export PYTHON
 # The headers that go-nvml comes with call some of what it binds deprecated.
 export CGO_CFLAGS ?= -O2 -g -Wno-deprecated-declarations
 
-.PHONY: help setup build man install demo test bench bench-mount bench-pcr bench-echo bench-plan bench-names echo-training check-gpu check-libcuda check-containers check-ptx lint fuzz soak clean
+.PHONY: help setup build man install demo test bench bench-mount bench-plain bench-pcr bench-echo bench-plan bench-names echo-training check-gpu check-libcuda check-containers check-ptx lint fuzz soak clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-16s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -63,6 +63,10 @@ bench: bench-mount bench-pcr bench-echo ## the three that follow, which takes tw
 
 bench-mount: setup build ## speed of the mount beside tmpfs and beside PNG files, in one run
 	@$(PYTHON) -B benchmarks/run
+
+bench-plain: setup build ## reading decoded files in both speed classes, beside a go-fuse loopback and a tmpfs, in three minutes (root)
+	$(GO) build -trimpath -o bin/loopback ./benchmarks/loopback
+	@$(PYTHON) -B benchmarks/plain
 
 bench-pcr: setup build ## what a fidelity of PCR costs and gains, from the page cache and throttled
 	@$(PYTHON) -B benchmarks/pcr

@@ -55,11 +55,17 @@ class Reader:
                                         stdin=subprocess.PIPE, stdout=subprocess.PIPE, start_new_session=True)
 
     def ask(self, measure, **arguments):
-        line = None
+        self.send(measure, **arguments)
+        return self.receive(measure)
+
+    def send(self, measure, **arguments):
         with contextlib.suppress(BrokenPipeError):  # it has ended already
             self.process.stdin.write(json.dumps({"measure": measure, **arguments}) + "\n")
             self.process.stdin.flush()
-            line = self.process.stdout.readline()
+
+    def receive(self, measure):
+        """The answer to what was sent."""
+        line = self.process.stdout.readline()
         if not line:
             raise RuntimeError(f"the process that reads ended during {measure}; if Python packages are missing, type: make setup")
         answer = json.loads(line)
