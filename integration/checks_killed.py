@@ -103,10 +103,12 @@ def loader(mount, names):
                 for count, _ in enumerate(batches):
                     if (epoch, count) == (0, 3):
                         pipe.send(("busy",))
-            except OSError as error:
-                number = next((number for number in GONE if f"[Errno {number}]" in str(error)), None)
-                expect(number, f"the loader's error is {error}")
-                pipe.send(("done", errno.errorcode[number]))
+            except (OSError, ValueError) as error:
+                # In the middle of a file NumPy overlooks the error, and finds an array too short for its shape.
+                told = next((errno.errorcode[number] for number in GONE if f"[Errno {number}]" in str(error)), None)
+                told = told or ("too short" if "cannot reshape" in str(error) else None)
+                expect(told, f"the loader's error is {error}")
+                pipe.send(("done", told))
                 for worker in multiprocessing.active_children():
                     worker.kill()  # or PyTorch would wait five seconds until they notice
                 os._exit(0)
