@@ -60,6 +60,7 @@ type MemoryUse struct {
 	Cache       int64 `json:"cache"`        // decoded files, fills that run included
 	Pinned      int64 `json:"pinned"`       // of it, open, mapped or kept for echoes
 	Heap        int64 `json:"heap"`         // Go's: headers, tables, inodes, encoded bytes
+	HeapLive    int64 `json:"heap_live"`    // of it, in use when the collector last looked; the rest is garbage, or free
 	HeapLimit   int64 `json:"heap_limit"`   // that the collector keeps to
 	Request     int64 `json:"request"`      // the largest read: the heap has as much for each that goes on
 	MachineFree int64 `json:"machine_free"` // what could be taken without swapping
@@ -69,8 +70,11 @@ type MemoryUse struct {
 // memoryUse asks what memory is used for now.
 func memoryUse(c cache.Stats) MemoryUse {
 	use := MemoryUse{Cache: c.Bytes, Pinned: c.PinnedBytes, HeapLimit: debug.SetMemoryLimit(-1), CgroupFree: -1, MachineFree: -1}
-	sample := []metrics.Sample{{Name: "/memory/classes/total:bytes"}, {Name: "/memory/classes/heap/released:bytes"}}
+	sample := []metrics.Sample{{Name: "/memory/classes/total:bytes"}, {Name: "/memory/classes/heap/released:bytes"}, {Name: "/gc/heap/live:bytes"}}
 	metrics.Read(sample)
+	if sample[2].Value.Kind() == metrics.KindUint64 {
+		use.HeapLive = int64(sample[2].Value.Uint64())
+	}
 	if sample[0].Value.Kind() == metrics.KindUint64 && sample[1].Value.Kind() == metrics.KindUint64 {
 		use.Heap = int64(sample[0].Value.Uint64() - sample[1].Value.Uint64())
 	}
