@@ -63,8 +63,12 @@ func (l *kernelLayer) grantPassthrough(ctx context.Context, id int32) bool {
 	return true
 }
 
-// Open lets the node choose and adds the backing id that it granted.
+// Open lets the node choose and adds the backing id that it granted. Whatever the
+// node is, it is open for reading alone.
 func (l *kernelLayer) Open(cancel <-chan struct{}, in *fuse.OpenIn, out *fuse.OpenOut) fuse.Status {
+	if in.Flags&unix.O_ACCMODE != unix.O_RDONLY || in.Flags&unix.O_TRUNC != 0 {
+		return l.refuse()
+	}
 	l.count(opOpen)
 	q := l.flight.begin(cancel, opOpen)
 	defer l.flight.end(cancel)
@@ -96,14 +100,15 @@ const (
 	opStatfs
 	opLseek
 	opAccess
-	opIoctl   // Python's open() asks every file whether it is a terminal
+	opIoctl // Python's open() asks every file whether it is a terminal
+	opFsync
 	opRefused // anything that would change the file system
 	numOperations
 )
 
 var operationNames = [numOperations]string{
 	"lookup", "forget", "getattr", "open", "read", "release", "opendir", "readdir", "releasedir",
-	"getxattr", "listxattr", "statfs", "lseek", "access", "ioctl", "refused",
+	"getxattr", "listxattr", "statfs", "lseek", "access", "ioctl", "fsync", "refused",
 }
 
 func (l *kernelLayer) count(op operation) { l.requests[op].Add(1) }
@@ -221,4 +226,17 @@ func (l *kernelLayer) Lseek(cancel <-chan struct{}, in *fuse.LseekIn, out *fuse.
 func (l *kernelLayer) Access(cancel <-chan struct{}, in *fuse.AccessIn) fuse.Status {
 	l.count(opAccess)
 	return l.RawFileSystem.Access(cancel, in)
+}
+
+// Fsync has nothing to bring to a disk, and so succeeds, as on a disk that is mounted
+// read-only; go-fuse would say that it is not supported.
+func (l *kernelLayer) Fsync(<-chan struct{}, *fuse.FsyncIn) fuse.Status {
+	l.count(opFsync)
+	return fuse.OK
+}
+
+// FsyncDir is Fsync of a folder.
+func (l *kernelLayer) FsyncDir(<-chan struct{}, *fuse.FsyncIn) fuse.Status {
+	l.count(opFsync)
+	return fuse.OK
 }

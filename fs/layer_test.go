@@ -64,6 +64,10 @@ func TestLayerRefusesChanges(t *testing.T) {
 	file, folder := lookUp(t, m, "a.npy"), lookUp(t, m, "folder")
 	l, root := m.layer, fuse.InHeader{NodeId: fuse.FUSE_ROOT_ID}
 	of := func(e fuse.EntryOut) fuse.InHeader { return fuse.InHeader{NodeId: e.NodeId} }
+	var stats fuse.EntryOut
+	if status := l.Lookup(nil, &fuse.InHeader{NodeId: lookUp(t, m, controlName).NodeId}, "stats", &stats); !status.Ok() {
+		t.Fatal(status)
+	}
 	var entry fuse.EntryOut
 	calls := map[string]func() fuse.Status{
 		"chmod": func() fuse.Status {
@@ -113,9 +117,12 @@ func TestLayerRefusesChanges(t *testing.T) {
 			return l.Rename(nil, &fuse.RenameIn{InHeader: root, Newdir: folder.NodeId, Flags: flags}, "a.npy", "b.npy")
 		}
 	}
-	for name, access := range map[string]uint32{"writing": uint32(os.O_WRONLY), "reading and writing": uint32(os.O_RDWR), "cutting": uint32(os.O_WRONLY | os.O_TRUNC)} {
+	for name, access := range map[string]uint32{"writing": uint32(os.O_WRONLY), "reading and writing": uint32(os.O_RDWR), "cutting": uint32(os.O_WRONLY | os.O_TRUNC), "cutting what is read": uint32(os.O_TRUNC)} {
 		calls["open for "+name] = func() fuse.Status {
 			return l.Open(nil, &fuse.OpenIn{InHeader: of(file), Flags: access}, &fuse.OpenOut{})
+		}
+		calls["open of stats for "+name] = func() fuse.Status {
+			return l.Open(nil, &fuse.OpenIn{InHeader: of(stats), Flags: access}, &fuse.OpenOut{})
 		}
 	}
 	for name, call := range calls {
@@ -126,8 +133,26 @@ func TestLayerRefusesChanges(t *testing.T) {
 	if again := lookUp(t, m, "a.npy"); again.NodeId != file.NodeId || again.Attr != file.Attr {
 		t.Errorf("something changed: %+v, before %+v", again, file)
 	}
-	if refused := l.requestCounts()["refused"]; refused < uint64(len(calls)-3) {
+	if refused := l.requestCounts()["refused"]; refused != uint64(len(calls)) {
 		t.Errorf("%d refusals were counted", refused)
+	}
+}
+
+// What has nothing to be written is on the disk already.
+func TestLayerSyncs(t *testing.T) {
+	source := t.TempDir()
+	writeSample(t, filepath.Join(source, "a.l3"), rgb8, "")
+	m := spokenMount(t, source)
+	file, control := lookUp(t, m, "a.npy"), lookUp(t, m, controlName)
+	for node, sync := range map[uint64]func(<-chan struct{}, *fuse.FsyncIn) fuse.Status{
+		file.NodeId: m.layer.Fsync, fuse.FUSE_ROOT_ID: m.layer.FsyncDir, control.NodeId: m.layer.FsyncDir,
+	} {
+		if status := sync(nil, &fuse.FsyncIn{InHeader: fuse.InHeader{NodeId: node}}); !status.Ok() {
+			t.Errorf("node %d: %v", node, status)
+		}
+	}
+	if count := m.layer.requestCounts()["fsync"]; count != 3 {
+		t.Errorf("%d were counted", count)
 	}
 }
 

@@ -49,9 +49,6 @@ func (n *plainNode) Getattr(ctx context.Context, _ gofs.FileHandle, out *fuse.At
 
 // Open opens the source file.
 func (n *plainNode) Open(ctx context.Context, flags uint32) (gofs.FileHandle, uint32, syscall.Errno) {
-	if flags&syscall.O_ACCMODE != syscall.O_RDONLY {
-		return nil, 0, syscall.EROFS
-	}
 	n.m.layer.flight.note(ctx, n.source)
 	f, err := n.m.ds.Open(background, n.source)
 	if err != nil {

@@ -96,9 +96,6 @@ func (n *sampleNode) Getattr(ctx context.Context, _ gofs.FileHandle, out *fuse.A
 
 // Open pins the decoded file and tells the kernel how it is served.
 func (n *sampleNode) Open(ctx context.Context, flags uint32) (gofs.FileHandle, uint32, syscall.Errno) {
-	if flags&syscall.O_ACCMODE != syscall.O_RDONLY {
-		return nil, 0, syscall.EROFS
-	}
 	open := anOpen{reader: readerOf(ctx), view: n.view.Value(), file: n.content, begun: time.Now()}
 	request := n.m.echo.take(n.named, n.view.Value(), n.content, open.reader)
 	n.m.layer.flight.note(ctx, n.source())

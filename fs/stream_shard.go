@@ -42,9 +42,6 @@ func (n *shardNode) Getattr(ctx context.Context, _ gofs.FileHandle, out *fuse.At
 // Open lays the shard out. Handles that are open share the layout: what they read
 // is the shard of one moment, and an image that is replaced meanwhile is an error.
 func (n *shardNode) Open(ctx context.Context, flags uint32) (gofs.FileHandle, uint32, syscall.Errno) {
-	if flags&syscall.O_ACCMODE != syscall.O_RDONLY {
-		return nil, 0, syscall.EROFS
-	}
 	n.m.layer.flight.note(ctx, n.written)
 	n.mu.Lock()
 	defer n.mu.Unlock()
