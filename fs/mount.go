@@ -40,6 +40,10 @@ const (
 	maxMediumSlack   = 64 << 20
 )
 
+// addedSuffix is the length of the longest suffix of a view's files, which all but that
+// of L3 have.
+const addedSuffix = uint32(len(".npy"))
+
 // DefaultTimeout is how long the kernel may answer for names and attributes
 // without asking: a file removed from the source is seen for so long at most.
 const DefaultTimeout = time.Minute
@@ -220,6 +224,9 @@ func (m *mount) warnOfSource() {
 	}
 	for _, line := range lines {
 		m.log.Warn(line)
+	}
+	if _, err := m.ds.Stat(background, controlName); err == nil {
+		m.log.Warn("a name of the source cannot be seen: the mount shows its own control files under it; rename it in the source", "name", controlName)
 	}
 	if line := m.ds.Unpacked(background); line != "" {
 		m.log.Warn(line)
@@ -501,6 +508,9 @@ func (m *mount) setTimeouts(out *fuse.EntryOut) {
 }
 
 // statfs reports the source's file system as a full, read-only one.
+//
+// The longest name is one that is as long as the source allows and has the suffix of a
+// view added, x.l3.npy.
 func (m *mount) statfs(out *fuse.StatfsOut) syscall.Errno {
 	var st unix.Statfs_t
 	if err := unix.Statfs(m.opt.Source, &st); err != nil {
@@ -510,7 +520,7 @@ func (m *mount) statfs(out *fuse.StatfsOut) syscall.Errno {
 	out.Frsize = uint32(st.Frsize)
 	out.Blocks = st.Blocks - st.Bfree
 	out.Files = st.Files - st.Ffree
-	out.NameLen = uint32(st.Namelen)
+	out.NameLen = uint32(st.Namelen) + addedSuffix
 	return 0
 }
 
