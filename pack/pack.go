@@ -81,6 +81,7 @@ func Pack(ctx context.Context, src, dst string, opt Options) (*Summary, error) {
 	if summary != nil {
 		summary.Notes = append(summary.Notes, poorChoices(summary, opt.Mode)...)
 		summary.Notes = append(summary.Notes, leftImages(summary)...)
+		summary.Notes = append(summary.Notes, doubledImages(summary, opt.KeepSuffix)...)
 		summary.Notes = append(summary.Notes, hiddenByMounts(dst)...)
 		summary.Notes = append(summary.Notes, notHeld(summary, opt.Mode)...)
 	}
@@ -287,7 +288,11 @@ func (p *packer) convert(ctx context.Context, t task) (outcome, error) {
 	c, format := judge(t.name, prefix)
 	switch {
 	case c == anImage:
-		return p.pack(ctx, t, f, info, format)
+		o, err := p.pack(ctx, t, f, info, format)
+		if err == nil && (o.fate == converted || o.left) {
+			o.double = p.otherOutput(t)
+		}
+		return o, err
 	case c.reason() != "":
 		return refusal(c.reason()), nil
 	}

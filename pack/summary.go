@@ -107,7 +107,10 @@ type Summary struct {
 	Seconds      float64          `json:"seconds"`
 	PCR          *PCRTotals       `json:"pcr,omitempty"`
 	Notes        []string         `json:"notes"`    // what the user may want to reconsider
+	Doubled      int              `json:"doubled"`  // images that an earlier run has packed under another name, which is there still
 	Finished     bool             `json:"finished"` // false: the run was ended early
+
+	DoubledAs string `json:"doubled_as,omitempty"` // the first of those names, by path
 
 	SourceUnfinished bool `json:"source_unfinished,omitempty"` // Unpack: the packed folder is not all that it is to be; a note says why
 }
@@ -144,6 +147,12 @@ func (s *Summary) record(path string, o outcome) {
 	}
 	if o.replaced {
 		s.Replaced++
+	}
+	if o.double != "" {
+		s.Doubled++
+		if s.DoubledAs == "" || o.double < s.DoubledAs {
+			s.DoubledAs = o.double
+		}
 	}
 	if o.fate == passed {
 		s.Passed.add(o.in, o.out)
@@ -182,6 +191,7 @@ type outcome struct {
 	format   string // of a converted image
 	left     bool   // an image that passed because packing would not serve
 	packed   int64  // bytes of the packed form of such an image
+	double   string // another output that holds the same image
 	in, out  int64  // bytes
 	reason   string // why it was refused
 	notHeld  bool   // an image that was refused for the mode alone
