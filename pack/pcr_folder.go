@@ -8,6 +8,7 @@ import (
 	"os"
 	"path"
 	"path/filepath"
+	"slices"
 	"sort"
 	"strings"
 
@@ -68,11 +69,18 @@ func openPCRFolder(ctx context.Context, resolved, tableDir string) (*pcrFolder, 
 		return nil, err
 	}
 	f.pcrPart = f.parts[0]
-	if f.isEmpty() {
-		f.Close()
-		return nil, fmt.Errorf("%w: %s", ErrSource, f.whyEmpty())
-	}
 	return f, nil
+}
+
+// openPCRImages is openPCRFolder for who needs an image: a folder without a record
+// that can be read is an error.
+func openPCRImages(ctx context.Context, resolved, tableDir string) (*pcrFolder, error) {
+	f, err := openPCRFolder(ctx, resolved, tableDir)
+	if err == nil && f.isEmpty() {
+		f.Close()
+		return nil, f.noImages()
+	}
+	return f, err
 }
 
 // openPCRTree opens a folder that has folders of records in these places. The
@@ -95,6 +103,15 @@ func openPCRTree(ctx context.Context, resolved string, places []string, tableDir
 }
 
 func (p *pcrPart) isEmpty() bool { return p.summary.Records == 0 && len(p.summary.Missing) == 0 }
+
+// hasBadRecord tells whether a record is among what is bad: an index alone may have
+// come there without any.
+func (p *pcrPart) hasBadRecord() bool {
+	return slices.ContainsFunc(p.bad(), func(r Refusal) bool { return pcr.IsRecordName(path.Base(r.Path)) })
+}
+
+// noImages is the error of a folder that is empty.
+func (p *pcrPart) noImages() error { return fmt.Errorf("%w: %s", ErrSource, p.whyEmpty()) }
 
 // whyEmpty says why a folder has no record that can be used.
 func (p *pcrPart) whyEmpty() string {

@@ -55,7 +55,7 @@ type Fidelity struct {
 
 // inspectPCR describes a folder of records.
 func inspectPCR(ctx context.Context, resolved, path string) (*PCRReport, error) {
-	folder, err := openPCRFolder(ctx, resolved, "")
+	folder, err := openPCRImages(ctx, resolved, "")
 	if err != nil {
 		return nil, err
 	}

@@ -265,6 +265,32 @@ func TestVerifyPCRFindsALostEntry(t *testing.T) {
 	}
 }
 
+// A dataset all of whose records are damaged is one that Verify finds to be bad, as
+// one that has lost them; only who needs an image of it has an error.
+func TestVerifyPCRWithoutAWholeRecord(t *testing.T) {
+	noTables(t)
+	for name, spoil := range map[string]func(record string) error{
+		"damaged": func(record string) error {
+			return os.WriteFile(record, []byte("no record at all, and not its size"), 0o644)
+		},
+		"cut":     func(record string) error { return os.Truncate(record, 5) },
+		"empty":   func(record string) error { return os.Truncate(record, 0) },
+		"missing": os.Remove,
+	} {
+		t.Run(name, func(t *testing.T) {
+			dst := filepath.Join(t.TempDir(), "dst")
+			mustPackPCR(t, pcrTree(t, 2), dst, PCROptions{})
+			if err := spoil(filepath.Join(dst, "PCR_0.pcr")); err != nil {
+				t.Fatal(err)
+			}
+			v, err := Verify(context.Background(), dst, VerifyOptions{})
+			if err != nil || v.Good != 0 || len(v.Bad) != 1 || v.Bad[0].Path != "PCR_0.pcr" || v.Samples != 1 {
+				t.Errorf("%+v %v", v, err)
+			}
+		})
+	}
+}
+
 // forgetRecord takes the entries of a record out of the index.
 func forgetRecord(t testing.TB, dst, name string) {
 	t.Helper()

@@ -20,6 +20,9 @@ func verifyPCR(ctx context.Context, resolved, path string, opt VerifyOptions) (*
 		return nil, err
 	}
 	defer folder.Close()
+	if folder.isEmpty() && !folder.hasBadRecord() {
+		return nil, folder.noImages()
+	}
 	v := &pcrVerifier{folder: folder, progress: opt.Progress, total: folder.summary.Images, result: &Verification{
 		Path: path, SourceDecoders: []Count{}, Unfinished: folder.unfinished != "", UnfinishedBecause: folder.unfinished,
 		Records: folder.summary.Records, StaleRecords: len(folder.summary.Stale), Bad: []Refusal{},

@@ -76,7 +76,7 @@ func MeasureQuality(ctx context.Context, path string, opt QualityOptions) (*Qual
 	if opt.Jobs <= 0 {
 		opt.Jobs = runtime.GOMAXPROCS(0)
 	}
-	folder, err := openPCRFolder(ctx, resolved, "")
+	folder, err := openPCRImages(ctx, resolved, "")
 	if err != nil {
 		return nil, err
 	}
