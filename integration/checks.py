@@ -723,6 +723,11 @@ def check_read_only(mount, name, folder):
         calls[f"rename with flags {flags}"] = lambda flags=flags: rename_by(path, folder if flags == 2 else missing, flags)
     for what, call in calls.items():
         expect_errno(errno.EROFS, what, call)
+    for what in (path, folder, os.path.join(mount, ".prismfs/stats")):
+        synced = os.open(what, os.O_RDONLY)
+        os.fsync(synced)  # or it fails
+        os.fdatasync(synced)
+        os.close(synced)
     after = os.stat(path), sorted(os.listdir(mount))
     expect(after == before, "something changed")
 
