@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	iofs "io/fs"
 	"net"
 	"net/http"
 	"net/url"
@@ -90,7 +91,7 @@ type controlRequest struct {
 }
 
 func askWith(ctx context.Context, mountpoint string, r controlRequest, into any) error {
-	c, err := dialControl(mountpoint)
+	c, err := dialControl(ctx, mountpoint)
 	if err != nil {
 		return err
 	}
@@ -101,7 +102,7 @@ func askWith(ctx context.Context, mountpoint string, r controlRequest, into any)
 // splitMountPath splits a path into the mount point of ours that it lies in and
 // the rest, which need not exist.
 func splitMountPath(path string) (mountpoint, rest string, err error) {
-	abs, err := filepath.Abs(path)
+	abs, err := absolute(path)
 	if err != nil {
 		return "", "", err
 	}
@@ -113,7 +114,10 @@ func splitMountPath(path string) (mountpoint, rest string, err error) {
 	for _, candidate := range []func(string) (string, error){
 		func(p string) (string, error) { return p, nil }, filepath.EvalSymlinks, resolveParent,
 	} {
-		p, err := candidate(abs)
+		p, err := inTime(background, abs, func() (string, error) { return candidate(abs) })
+		if errors.As(err, new(*NoAnswerError)) {
+			return "", "", err
+		}
 		if err != nil {
 			continue
 		}
@@ -121,7 +125,7 @@ func splitMountPath(path string) (mountpoint, rest string, err error) {
 			return m, strings.TrimPrefix(strings.TrimPrefix(p, m), "/"), nil
 		}
 	}
-	if _, err := os.Lstat(abs); errors.Is(err, os.ErrNotExist) {
+	if _, err := inTime(background, abs, func() (iofs.FileInfo, error) { return os.Lstat(abs) }); errors.Is(err, os.ErrNotExist) {
 		return "", "", fmt.Errorf("%s does not exist; %w", abs, ErrNoMount)
 	}
 	return "", "", fmt.Errorf("%s: %w", abs, ErrNoMount)
@@ -139,10 +143,13 @@ func innermostMount(list []mountEntry, path string) (string, bool) {
 	return best.mountpoint, best.fsType == fsType
 }
 
-// dialControl returns a client of a mount's control socket.
-func dialControl(mountpoint string) (*http.Client, error) {
+// dialControl returns a client of a mount's control socket. One that hangs is an error.
+func dialControl(ctx context.Context, mountpoint string) (*http.Client, error) {
+	if err := checkAnswers(ctx, mountpoint); err != nil {
+		return nil, err
+	}
 	name := filepath.Join(mountpoint, controlName, "config")
-	text, err := os.ReadFile(name)
+	text, err := inTime(ctx, mountpoint, func() ([]byte, error) { return os.ReadFile(name) })
 	if err != nil {
 		return nil, fmt.Errorf("asking the mount for its control socket: %w", err)
 	}

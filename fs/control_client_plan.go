@@ -68,7 +68,7 @@ func PutPlan(ctx context.Context, mountpoint, name string, start int64, paths io
 
 // sendPlan sends a plan to the mount at a mount point.
 func sendPlan(ctx context.Context, at string, query url.Values, paths *io.SectionReader) (PlanProgress, error) {
-	c, err := dialControl(at)
+	c, err := dialControl(ctx, at)
 	if err != nil {
 		return PlanProgress{}, err
 	}

@@ -29,7 +29,16 @@ const (
 	ReasonMounted    // something is mounted there
 	ReasonNotMounted // nothing is
 	ReasonBusy       // files of the mount are open
+	ReasonNoAnswer   // the mount that is there hangs
 )
+
+// reasonOf is the reason of an error, unless it is that a mount hangs.
+func reasonOf(err error, otherwise Reason) Reason {
+	if errors.As(err, new(*NoAnswerError)) {
+		return ReasonNoAnswer
+	}
+	return otherwise
+}
 
 // MountError says why mounting or unmounting failed, and what to do.
 type MountError struct {

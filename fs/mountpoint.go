@@ -2,6 +2,7 @@ package fs
 
 import (
 	"bufio"
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -12,6 +13,7 @@ import (
 	"strconv"
 	"strings"
 	"syscall"
+	"time"
 
 	"golang.org/x/sys/unix"
 )
@@ -91,7 +93,7 @@ func mountedAt(path string) (mountEntry, bool, error) {
 func checkMountpoint(source, mountpoint string, nonEmpty, mkdir bool, log *slog.Logger) (string, error) {
 	abs, err := resolveParent(mountpoint)
 	if err != nil {
-		return "", &MountError{Mountpoint: mountpoint, Reason: ReasonMountpoint, Err: err}
+		return "", &MountError{Mountpoint: mountpoint, Reason: reasonOf(err, ReasonMountpoint), Err: err}
 	}
 	refuse := func(reason Reason, format string, args ...any) (string, error) {
 		return "", &MountError{Mountpoint: abs, Reason: reason, Err: fmt.Errorf(format, args...)}
@@ -101,7 +103,10 @@ func checkMountpoint(source, mountpoint string, nonEmpty, mkdir bool, log *slog.
 		return "", err
 	}
 	if mounted && entry.fsType == fsType {
-		if answers(abs) {
+		if err := answers(background, entry); !errors.Is(err, syscall.ENOTCONN) {
+			if reason := reasonOf(err, ReasonMounted); reason == ReasonNoAnswer {
+				return refuse(reason, "%w", err)
+			}
 			return refuse(ReasonMounted, "%s is mounted there already; prismfs umount %s removes it", entry.source, abs)
 		}
 		log.Warn("clearing a dead mount", "mountpoint", abs, "of", entry.source)
@@ -140,30 +145,6 @@ func checkMountpoint(source, mountpoint string, nonEmpty, mkdir bool, log *slog.
 		}
 	}
 	return abs, nil
-}
-
-// answers says whether the daemon of a mount is alive. A stat would not tell:
-// the kernel may answer it from what it remembers.
-func answers(mountpoint string) bool {
-	var st unix.Statfs_t
-	return unix.Statfs(mountpoint, &st) != unix.ENOTCONN
-}
-
-// resolveParent makes a path absolute and free of links without touching its
-// last element, which may be a dead mount that answers nothing.
-func resolveParent(path string) (string, error) {
-	abs, err := filepath.Abs(path)
-	if err != nil {
-		return "", err
-	}
-	if full, err := filepath.EvalSymlinks(abs); err == nil {
-		return full, nil
-	}
-	parent, err := filepath.EvalSymlinks(filepath.Dir(abs))
-	if err != nil {
-		return "", err
-	}
-	return filepath.Join(parent, filepath.Base(abs)), nil
 }
 
 func readNames(dir string, n int) ([]string, error) {
@@ -209,7 +190,7 @@ func TryFuse() (remedy string, err error) {
 func Unmount(mountpoint string, lazy bool) error {
 	abs, err := resolveParent(mountpoint)
 	if err != nil {
-		return &MountError{Mountpoint: mountpoint, Unmounting: true, Reason: ReasonNotMounted, Err: err}
+		return &MountError{Mountpoint: mountpoint, Unmounting: true, Reason: reasonOf(err, ReasonNotMounted), Err: err}
 	}
 	entry, mounted, err := mountedAt(abs)
 	if err != nil {
@@ -220,11 +201,33 @@ func Unmount(mountpoint string, lazy bool) error {
 			Err: errors.New("nothing of prismfs is mounted there")}
 	}
 	if err := detach(abs, lazy); err != nil {
-		return err
+		return whyNotDetached(entry, err)
 	}
 	removeAllStale() // of this one, if its daemon was killed
 	return nil
 }
+
+// EnvMount is set by prismfs run for the command that it runs: the mount point.
+const EnvMount = "PRISMFS_MOUNT"
+
+// whyNotDetached says of a mount that somebody else decides about, who that is.
+func whyNotDetached(e mountEntry, err error) error {
+	text := ""
+	switch user := os.Getuid(); {
+	case errors.Is(err, syscall.EBUSY):
+		return err
+	case e.mountpoint == os.Getenv(EnvMount):
+		text = "it is the mount of prismfs run, and ends with the command that runs in it"
+	case user != 0 && e.user >= 0 && e.user != user:
+		text = fmt.Sprintf("it is the mount of another user (%d), who can unmount it, and root", e.user)
+	default:
+		return err
+	}
+	return &MountError{Mountpoint: e.mountpoint, Unmounting: true, Reason: ReasonNotPermitted, Err: errors.New(text)}
+}
+
+// fusermountWait is how long fusermount3 may take to unmount.
+const fusermountWait = 10 * time.Second
 
 // detach unmounts by system call, and where that is not permitted by
 // fusermount3, which may unmount what the user has mounted.
@@ -240,7 +243,11 @@ func detach(abs string, lazy bool) error {
 		return nil
 	}
 	if err == unix.EPERM {
-		out, ferr := exec.Command("fusermount3", append(args, "--", abs)...).CombinedOutput()
+		ctx, cancel := context.WithTimeout(background, fusermountWait)
+		defer cancel()
+		cmd := exec.CommandContext(ctx, "fusermount3", append(args, "--", abs)...)
+		cmd.WaitDelay = time.Second
+		out, ferr := cmd.CombinedOutput()
 		if ferr == nil {
 			return nil
 		}

@@ -71,11 +71,37 @@ type FailedFile struct {
 // that serve the mounts. Where ctx ends, it returns what was done, and the error
 // of ctx.
 func WarmUp(ctx context.Context, paths []string, opt WarmUpOptions) ([]*Warmth, error) {
+	type result struct {
+		all []*Warmth
+		err error
+	}
+	done := make(chan result, 1)
+	go func() {
+		all, err := warmUpAll(ctx, paths, opt)
+		done <- result{all, err}
+	}()
+	select {
+	case r := <-done:
+		return r.all, r.err
+	case <-ctx.Done():
+	}
+	select { // a mount that hangs must not keep whoever has been told to end
+	case r := <-done:
+		return r.all, r.err
+	case <-time.After(answerWait):
+		return nil, ctx.Err()
+	}
+}
+
+func warmUpAll(ctx context.Context, paths []string, opt WarmUpOptions) ([]*Warmth, error) {
 	var mountpoints []string
 	below := make(map[string][]string)
 	for _, path := range paths {
 		mountpoint, rest, err := splitMountPath(path)
 		if err != nil {
+			return nil, err
+		}
+		if err := checkAnswers(ctx, mountpoint); err != nil {
 			return nil, err
 		}
 		ordered, err := setsOrder(mountpoint, rest)

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -75,7 +76,7 @@ func leaveCaller() {
 }
 
 // mountInBackground runs this command line again, and waits until that mount answers.
-func mountInBackground() error {
+func mountInBackground(ctx context.Context) error {
 	// Locks and pipes of the caller's shell must not live as long as the mount.
 	if err := unix.CloseRange(readyFD, math.MaxUint32, unix.CLOSE_RANGE_CLOEXEC); err != nil {
 		slog.Debug("descriptors of the caller stay open in the mount", "error", err)
@@ -85,7 +86,7 @@ func mountInBackground() error {
 		return err
 	}
 	defer null.Close()
-	child, err := startMount(os.Environ(), null, nil)
+	child, err := startMount(ctx, os.Environ(), null, nil)
 	if err != nil {
 		return err
 	}
@@ -93,8 +94,8 @@ func mountInBackground() error {
 }
 
 // startMount runs this command line again to serve a mount, and returns the
-// process once the mount answers.
-func startMount(env []string, stdin *os.File, attr *syscall.SysProcAttr) (*os.Process, error) {
+// process once the mount answers. The end of ctx tells that process to end.
+func startMount(ctx context.Context, env []string, stdin *os.File, attr *syscall.SysProcAttr) (*os.Process, error) {
 	read, write, err := os.Pipe()
 	if err != nil {
 		return nil, err
@@ -118,6 +119,7 @@ func startMount(env []string, stdin *os.File, attr *syscall.SysProcAttr) (*os.Pr
 	if err != nil {
 		return nil, fmt.Errorf("starting the mount in the background: %w", err)
 	}
+	defer context.AfterFunc(ctx, func() { _ = child.Signal(syscall.SIGTERM) })() // it may have ended
 	answer, err := io.ReadAll(read)
 	if err == nil && string(answer) == readyText {
 		return child, nil

@@ -28,7 +28,7 @@ const (
 	statusMounted       exitStatus = 14 // something is mounted there already, or a dead mount was left behind
 	statusNotMounted    exitStatus = 15 // nothing of prismfs is mounted there
 	statusUnmountBusy   exitStatus = 16 // files of the mount are still open; it was left, or detached as the message says
-	statusMountNoAnswer exitStatus = 17 // the mount was made and did not answer in time
+	statusMountNoAnswer exitStatus = 17 // the mount does not answer in time: its daemon hangs
 	statusNoDevice      exitStatus = 18 // --backend cuda, and no GPU can be used
 	statusForbidden     exitStatus = 19 // a security profile, or the container, lets nobody mount there
 

@@ -117,6 +117,8 @@ func notAFidelity(text string) error {
 func statusOfControl(err error) exitStatus {
 	var refused *fs.RefusedError
 	switch {
+	case errors.As(err, new(*fs.NoAnswerError)):
+		return statusMountNoAnswer
 	case errors.Is(err, fs.ErrNoMount):
 		return statusNotMounted
 	case errors.Is(err, fs.ErrNotMountPoint):

@@ -171,7 +171,7 @@ MOUNTPOINT/.prismfs/stats the counters.`,
 			if _, ok := fs.HandedOver(args[1]); ok {
 				return usageError("mounting on %s: whoever hands a descriptor over waits for this process; add --foreground", args[1])
 			}
-			return mountInBackground()
+			return mountInBackground(cmd.Context())
 		},
 	}
 	f.register(cmd)
@@ -273,6 +273,8 @@ func statusOfMount(err error) exitStatus {
 			return statusMounted
 		case fs.ReasonNotMounted:
 			return statusNotMounted
+		case fs.ReasonNoAnswer:
+			return statusMountNoAnswer
 		case fs.ReasonBusy:
 			return statusUnmountBusy
 		}

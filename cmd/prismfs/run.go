@@ -15,6 +15,7 @@ import (
 	"github.com/spf13/cobra"
 	"golang.org/x/sys/unix"
 
+	"prismfs/fs"
 	"prismfs/namespace"
 	"prismfs/order"
 )
@@ -38,7 +39,7 @@ const (
 	envPipes      = "PRISMFS_RUN_PIPES"      // two descriptors: for the keeper to report, and of the signals that the waiter passes on
 
 	// EnvMount tells the command where the mount is.
-	envMount = "PRISMFS_MOUNT"
+	envMount = fs.EnvMount
 
 	withoutNamespace = "none"
 )

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	iofs "io/fs"
@@ -57,7 +58,7 @@ func keep(mountpoint string, command []string) error {
 	if err != nil {
 		return err
 	}
-	daemon, err := startMount(os.Environ(), ends, &syscall.SysProcAttr{Setsid: true})
+	daemon, err := startMount(context.Background(), os.Environ(), ends, &syscall.SysProcAttr{Setsid: true})
 	if err != nil {
 		return err
 	}

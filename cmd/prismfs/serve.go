@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"io"
 	"log/slog"
 	"net"
@@ -38,10 +39,7 @@ func serve(opt fs.Options, s service) error {
 	if s.log != nil {
 		opt.LogFile = s.log.path
 	}
-	mounted, err := fs.Mount(opt)
-	if err != nil {
-		err = withStatus(statusOfMount(err), err)
-	}
+	mounted, err := s.mount(opt, signals)
 	if s.report != nil {
 		s.report(err)
 	}
@@ -82,6 +80,49 @@ func serve(opt fs.Options, s service) error {
 		}
 	}
 }
+
+// giveUpWait is how long a mount that is being made may take to be finished when a
+// signal comes, which then holds for the whole one.
+const giveUpWait = 2 * time.Second
+
+// mount mounts; a signal ends the attempt, whatever it waits for.
+func (s service) mount(opt fs.Options, signals chan os.Signal) (*fs.Mounted, error) {
+	type result struct {
+		mounted *fs.Mounted
+		err     error
+	}
+	made := make(chan result, 1)
+	go func() {
+		mounted, err := fs.Mount(opt)
+		made <- result{mounted, withStatus(statusOfMount(err), err)}
+	}()
+	var caught os.Signal
+	var late <-chan time.Time // nil until then
+	for {
+		select {
+		case r := <-made:
+			if caught != nil && r.err == nil {
+				select { // for serve, which knows what to do
+				case signals <- caught:
+				default: // there are others
+				}
+			}
+			return r.mounted, r.err
+		case <-late:
+			return nil, errGivenUp
+		case sig := <-signals:
+			switch {
+			case sig == syscall.SIGHUP && (s.background || s.log != nil):
+				s.reopenLog(slog.Default())
+			case s.keeper == nil && late == nil:
+				caught, late = sig, time.After(giveUpWait)
+			}
+		}
+	}
+}
+
+// errGivenUp says that a signal came before the mount answered.
+var errGivenUp = withStatus(statusInterrupted, errors.New("interrupted before the mount answered"))
 
 // state is what systemctl status shows.
 func (s service) state(mounted *fs.Mounted, opt fs.Options) string {
