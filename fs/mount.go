@@ -166,6 +166,11 @@ func Mount(opt Options) (*Mounted, error) {
 		opt.Mountpoint = filepath.Clean(opt.Mountpoint)
 		err = checkHandedOver(opt.Mountpoint, fd)
 	default:
+		unlock, lockErr := lockMountpoint(opt.Mountpoint)
+		if lockErr != nil {
+			return nil, lockErr
+		}
+		defer unlock()
 		if opt.Mountpoint, err = checkMountpoint(opt.Source, opt.Mountpoint, opt.NonEmpty, opt.Mkdir, opt.Logger); err == nil {
 			err = checkFuse(opt.Mountpoint)
 		}

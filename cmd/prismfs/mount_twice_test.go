@@ -1,0 +1,57 @@
+package main
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// twiceScript mounts $1 on $2 twice at once, some times, and prints the exit statuses, the
+// lower one first, and how many mounts there are.
+const twiceScript = `mkdir -p "$2"
+for round in 1 2 3 4; do
+  "$0" mount "$1" "$2" & a=$!
+  "$0" mount "$1" "$2" & b=$!
+  wait $a; a=$?
+  wait $b; b=$?
+  echo $(printf '%s\n' $a $b | sort -n) of $(grep -c " $2 " /proc/self/mountinfo)
+  while "$0" umount "$2" 2>/dev/null; do :; done
+done`
+
+// TestMountTwiceAtOnce: of two mounts that begin together on one mount point, one is
+// made, and the other is told that something is mounted there.
+func TestMountTwiceAtOnce(t *testing.T) {
+	n := newNobody(t)
+	packed, mnt := packedImages(t)
+	root := exec.Command("sh", "-c", twiceScript, os.Args[0], packed, mnt)
+	root.Env = append(os.Environ(), envRunMain+"=1")
+	for who, cmd := range map[string]*exec.Cmd{
+		"root":   root,
+		"nobody": n.command("sh", "-c", twiceScript, n.binary, n.source, n.base+"/tmp/mnt"),
+	} {
+		if _, out := output(t, cmd); strings.Count(out, "0 14 of 1\n") != 4 {
+			t.Errorf("%s: two mounts end with\n%s", who, out)
+		}
+	}
+}
+
+// TestUmountOfOthers: who may unmount a mount is said where one may not.
+func TestUmountOfOthers(t *testing.T) {
+	n := newNobody(t)
+	packed, _ := packedImages(t)
+	mnt := filepath.Join(n.base, "mnt")
+	if status, out := output(t, prismfs("mount", "--mkdir", packed, mnt)); status != statusOK {
+		t.Fatal(out)
+	}
+	defer prismfs("umount", "--lazy", mnt).Run()
+	status, out := output(t, n.command(n.binary, "umount", mnt))
+	if status != statusNotPermitted || !strings.Contains(out, "another user (0)") {
+		t.Errorf("of root's mount: status %d: %s", status, out)
+	}
+	status, out = output(t, n.run(n.source, "--", "sh", "-c", `"$0" umount "$PRISMFS_MOUNT"`, n.binary))
+	if status != statusNotPermitted || !strings.Contains(out, "ends with the command") {
+		t.Errorf("of the mount of run: status %d: %s", status, out)
+	}
+}
