@@ -3,9 +3,12 @@ package fs
 import (
 	"errors"
 	"io"
+	"log"
+	"log/slog"
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 
 	"github.com/hanwen/go-fuse/v2/fuse"
 )
@@ -33,4 +36,21 @@ func newServer(fs fuse.RawFileSystem, mountpoint string, opt *fuse.MountOptions)
 		text = reason
 	}
 	return nil, errors.New(text)
+}
+
+// connectionLog is what go-fuse logs to. That the connection ends with the mount, when
+// the last file of a detached one is closed, is no news.
+func connectionLog(to *slog.Logger) *log.Logger {
+	return log.New(connectionLines{slog.NewLogLogger(to.Handler(), slog.LevelWarn)}, "", 0)
+}
+
+type connectionLines struct{ to *log.Logger }
+
+func (l connectionLines) Write(p []byte) (int, error) {
+	line := strings.TrimRight(string(p), "\n")
+	if strings.HasPrefix(line, "Failed to read from fuse conn: ") && strings.Contains(line, syscall.ECONNABORTED.Error()) {
+		return len(p), nil
+	}
+	l.to.Print(line)
+	return len(p), nil
 }

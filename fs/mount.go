@@ -373,7 +373,7 @@ func mountOptions(opt Options, sizes requestSizes, log *slog.Logger) *fuse.Mount
 		// the kernel always asks for names with attributes (no READDIRPLUS_AUTO) is
 		// what listing_plus.go wants.
 		ExtraCapabilities: fuse.CAP_DIRECT_IO_ALLOW_MMAP,
-		Logger:            slog.NewLogLogger(log.Handler(), slog.LevelWarn),
+		Logger:            connectionLog(log),
 	}
 }
 

@@ -111,6 +111,8 @@ func (e *MountError) remedy() string {
 		return "" // said by whoever set it
 	case strings.Contains(e.Err.Error(), "user_allow_other"):
 		return "uncomment user_allow_other in /etc/fuse.conf, or leave --allow-other away"
+	case strings.Contains(e.Err.Error(), "unknown option"):
+		return "the kernel of this machine has no such mount option (context and its like need SELinux), or leaves it to root"
 	}
 	switch e.Why() {
 	case ReasonForbidden:

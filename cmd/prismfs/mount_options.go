@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"strings"
 
@@ -21,7 +22,9 @@ var passedOver = map[string]bool{
 	"": true, "auto": true, "noauto": true, "user": true, "users": true, "owner": true, "group": true,
 	"nouser": true, "nousers": true, "noowner": true, "nogroup": true,
 	"_netdev": true, "nofail": true, "defaults": true, "default_permissions": true, "ro": true, "rw": true,
-	"sync": true, "async": true, "atime": true, "noatime": true, "diratime": true, "nodiratime": true,
+	"sync": true, "async": true, "dirsync": true,
+	"symfollow": true, "nosymfollow": true, // no mount of ours has links
+	"atime": true, "noatime": true, "diratime": true, "nodiratime": true,
 	"relatime": true, "norelatime": true, "strictatime": true, "nostrictatime": true, "lazytime": true, "nolazytime": true,
 	"iversion": true, "noiversion": true, "mand": true, "nomand": true, "silent": true, "loud": true,
 	"comment": true, "uhelper": true, "helper": true, "pgrp": true,
@@ -51,7 +54,10 @@ func (l *optionList) take(option string) error {
 	if passedOver[key] || strings.HasPrefix(key, "x-") || strings.HasPrefix(key, "X-") {
 		return nil
 	}
-	if kernelOptions[key] {
+	switch {
+	case key == "remount":
+		return errors.New("remount: prismfs cannot change a mount; unmount it and mount again, or, for what the kernel alone decides (ro, exec, nosymfollow), use mount -i -o remount,…")
+	case kernelOptions[key]:
 		l.kernel = append(l.kernel, option)
 		return nil
 	}

@@ -20,7 +20,7 @@ func parsed(args ...string) (*mountFlags, error) {
 }
 
 func TestMountOptions(t *testing.T) {
-	f, err := parsed("-o", "rw,relatime,_netdev,x-systemd.automount,noexec,comment=a", "-o", "allow_other,nofail,user=joe,view=png+rgb",
+	f, err := parsed("-o", "rw,relatime,dirsync,nosymfollow,_netdev,x-systemd.automount,noexec,comment=a", "-o", "allow_other,nofail,user=joe,view=png+rgb",
 		"-o", "cache=4GiB,cache-policy=pin,timeout=5s,keep_duplicates,read-ahead=off,context=system_u:object_r:x_t")
 	if err != nil {
 		t.Fatal(err)
@@ -34,6 +34,7 @@ func TestMountOptions(t *testing.T) {
 	for _, c := range []struct{ option, text string }{
 		{"bogus", `"bogus" is no mount option`}, {"cache", `"cache" needs a value`}, {"cache=lots", "want a size"}, {"cache_policy=fifo", "lru or pin"},
 		{"options=a", "no mount option"}, {"foreground", "no mount option"},
+		{"remount,ro", "prismfs cannot change a mount"},
 	} {
 		if _, err := parsed("-o", c.option); err == nil || !strings.Contains(err.Error(), c.text) {
 			t.Errorf("-o %s: %v, want %s", c.option, err, c.text)
