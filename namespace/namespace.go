@@ -1,6 +1,7 @@
 package namespace
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"syscall"
@@ -55,11 +56,14 @@ func (k Kind) Attributes() *syscall.SysProcAttr {
 	return &syscall.SysProcAttr{}
 }
 
+// ErrEnter says that a namespace was made, and could not be kept apart.
+var ErrEnter = errors.New("separating the mounts of a new namespace")
+
 // Enter keeps what is mounted inside from spreading outside. It fails where
 // namespaces can be made, but give no right to mount, as AppArmor may have it.
 func Enter() error {
 	if err := unix.Mount("", "/", "", unix.MS_REC|unix.MS_SLAVE, ""); err != nil {
-		return fmt.Errorf("separating the mounts of a new namespace: %w", err)
+		return fmt.Errorf("%w: %w", ErrEnter, err)
 	}
 	return nil
 }

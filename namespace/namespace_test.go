@@ -25,6 +25,7 @@ func TestWhy(t *testing.T) {
 		{syscall.EPERM, "proc/self/status", "Name:\tprismfs\nSeccomp:\t2\n", "seccomp"},
 		{syscall.EPERM, "proc/self/status", "Name:\tprismfs\nSeccomp:\t0\n", "chroot"},
 		{syscall.EINVAL, "proc/self/status", "", "CONFIG_USER_NS"},
+		{fmt.Errorf("%w: %w", ErrEnter, syscall.EINVAL), "proc/self/status", "", "no mount point here, as in a chroot"},
 		{syscall.ENOMEM, "proc/self/status", "", "cannot allocate memory"},
 	} {
 		machine := fstest.MapFS{c.file: {Data: []byte(c.text)}}

@@ -53,6 +53,10 @@ func why(err error, machine iofs.FS) string {
 }
 
 func whyNot(err error, machine iofs.FS) (reason, remedy string) {
+	if errors.Is(err, ErrEnter) && errors.Is(err, syscall.EINVAL) {
+		return "the root folder is no mount point here, as in a chroot, and so its mounts cannot be kept apart",
+			"mount --bind DIR DIR before chroot DIR makes it one"
+	}
 	if reason, remedy := Forbidden(machine); reason != "" {
 		return reason, remedy
 	}

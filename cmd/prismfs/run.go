@@ -174,6 +174,7 @@ func runMountpoint(places []string) (path string, remove func(), err error) {
 type noNamespace struct{ err error }
 
 func (e *noNamespace) Error() string { return e.err.Error() }
+func (e *noNamespace) Unwrap() error { return e.err }
 
 // runningKeeper is the keeper as the waiter has it.
 type runningKeeper struct {
@@ -227,7 +228,7 @@ func startKeeper(kind namespace.Kind, mountpoint string) (*runningKeeper, error)
 	if number, convErr := strconv.Atoi(string(said)); err == nil && convErr == nil {
 		signals.Close()
 		_, _ = cmd.Process.Wait() // it has said all there is
-		return nil, &noNamespace{syscall.Errno(number)}
+		return nil, &noNamespace{fmt.Errorf("%w: %w", namespace.ErrEnter, syscall.Errno(number))}
 	}
 	return &runningKeeper{cmd.Process, signals}, nil
 }
