@@ -20,6 +20,9 @@ const (
 	// pushShare: ahead of a reader are stored so many times the bytes that it has read in
 	// sequence, so that what a reader who stops has no use for is bounded by what it used.
 	pushShare = 4
+	// minPushedFile is how large files are that this is for: smaller ones are a few
+	// requests, whoever fills their pages, and nothing was found to be gained there.
+	minPushedFile = 2 << 20
 	// minPushBytes is the least that is worth a write, maxPushBytes the most that is
 	// stored ahead of a reader: more than most files.
 	minPushBytes = 64 << 10
@@ -110,7 +113,7 @@ func (r *fillRun) ended() {
 // pushAround stores what follows a request for pages of the file, if it seems to be
 // read in sequence.
 func (h *sampleHandle) pushAround(asked span) {
-	if !h.buf.InMemory() {
+	if !h.buf.InMemory() || h.buf.Size() < minPushedFile {
 		return
 	}
 	push, down := h.run.read(asked, h.buf.Size())
