@@ -45,6 +45,7 @@ type MountError struct {
 	Mountpoint string
 	Err        error
 	Unmounting bool
+	Looking    bool   // neither: it was only asked for
 	Reason     Reason // see Why
 }
 
@@ -55,6 +56,8 @@ func (e *MountError) Error() string {
 	doing := "mounting on"
 	if e.Unmounting {
 		doing = "unmounting"
+	} else if e.Looking {
+		doing = "looking at"
 	}
 	// go-fuse passes on what fusermount3 printed, with its line ends.
 	text := strings.Join(strings.Fields(e.Err.Error()), " ")

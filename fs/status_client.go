@@ -56,6 +56,24 @@ func Statuses(ctx context.Context) ([]Status, error) {
 	return list, nil
 }
 
+// StatusesAt returns those of a list that are of the mounts at given mount points, in
+// their order. It is an error if one of them is not there.
+func StatusesAt(list []Status, mountpoints []string) ([]Status, error) {
+	var out []Status
+	for _, path := range mountpoints {
+		abs, err := resolveParent(path)
+		if err != nil {
+			return nil, &MountError{Mountpoint: path, Looking: true, Reason: reasonOf(err, ReasonNotMounted), Err: err}
+		}
+		at := slices.IndexFunc(list, func(s Status) bool { return s.Mountpoint == abs && !s.Elsewhere })
+		if at < 0 {
+			return nil, &MountError{Mountpoint: abs, Looking: true, Reason: ReasonNotMounted, Err: errors.New("no mount of yours is there")}
+		}
+		out = append(out, list[at])
+	}
+	return out, nil
+}
+
 func rank(s Status) int {
 	return slices.Index([]State{StateServing, StateNoAnswer, StateDead}, s.State)
 }

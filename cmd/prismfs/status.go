@@ -15,18 +15,23 @@ import (
 func newStatusCommand() *cobra.Command {
 	var asJSON bool
 	cmd := &cobra.Command{
-		Use:   "status",
+		Use:   "status [MOUNTPOINT…]",
 		Short: "List your mounts and say how they are",
 		Long: `List the mounts of this user, of all users for root, and say how each is: what it
 shows, what its cache holds, how fast it is and how long it has been there. Mounts of
 prismfs run and of containers, which are not seen here, are listed too. A mount whose
 daemon does not answer within two seconds, or is gone, is shown as such, and the exit
-status is 1.`,
-		Args: cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
+status is 1. Of MOUNTPOINTs these alone are listed, and the exit status is 0 only if all
+of them serve, which a readiness probe can ask; it is 15 where none of yours is mounted.`,
+		RunE: func(cmd *cobra.Command, args []string) error {
 			list, err := fs.Statuses(cmd.Context())
 			if err != nil {
 				return err
+			}
+			if len(args) > 0 {
+				if list, err = fs.StatusesAt(list, args); err != nil {
+					return withStatus(statusOfMount(err), err)
+				}
 			}
 			print := printStatuses
 			if asJSON {

@@ -72,8 +72,18 @@ func TestStatus(t *testing.T) {
 		t.Errorf("status says %s", out)
 	}
 
+	if status, out := output(t, prismfs("status", mnt)); status != statusOK || !strings.HasPrefix(out, mnt+"  serving\n") || strings.Count(out, "source ") != 1 {
+		t.Errorf("status of the mount alone: %d: %s", status, out)
+	}
+	if status, out := output(t, prismfs("status", mnt, packed)); status != statusNotMounted || !strings.Contains(out, packed+": no mount of yours") {
+		t.Errorf("status of what is no mount: %d: %s", status, out)
+	}
+
 	stop(t, s.PID)
 	hung, took := statusOfMountAt(t, mnt)
+	if status, out := output(t, prismfs("status", mnt)); status != statusSomeBad {
+		t.Errorf("status of one that hangs: %d: %s", status, out)
+	}
 	syscall.Kill(s.PID, syscall.SIGCONT)
 	if hung == nil || hung.State != fs.StateNoAnswer || hung.PID != s.PID || hung.Source != packed || !strings.Contains(hung.Why, "did not answer") {
 		t.Errorf("of one that hangs, status says %+v", hung)
