@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 )
 
 // exitStatus is what the process answers to whoever started it. Scripts
@@ -81,6 +82,20 @@ func (s exitStatus) String() string {
 		return "interrupted"
 	}
 	return fmt.Sprintf("exit status %d", int(s))
+}
+
+// exitStatusesTitle stands above their list in the help.
+const exitStatusesTitle = "Exit statuses:"
+
+// exitStatuses lists every exit status, a line each.
+func exitStatuses() string {
+	var lines []string
+	for s := range statusInterrupted + 1 {
+		if text := s.String(); text != fmt.Sprintf("exit status %d", int(s)) {
+			lines = append(lines, fmt.Sprintf("  %3d  %s", int(s), text))
+		}
+	}
+	return strings.Join(lines, "\n")
 }
 
 // statusError is an error that knows the exit status it ends the process

@@ -197,3 +197,12 @@ func TestExitStatusesAreNamed(t *testing.T) {
 		t.Errorf("a status without name is called %q", got)
 	}
 }
+
+func TestHelpNamesExitStatuses(t *testing.T) {
+	_, out, _ := call("--help")
+	for _, want := range []string{"\n    0  ok\n", "\n   17  mount does not answer\n", "\n  130  interrupted\n"} {
+		if !strings.Contains(out, want) {
+			t.Errorf("%q is missing in\n%s", want, out)
+		}
+	}
+}

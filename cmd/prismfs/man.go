@@ -57,7 +57,8 @@ func writeManual(cmd *cobra.Command, dir string) error {
 }
 
 func writePage(w io.Writer, cmd *cobra.Command, name string) error {
-	cmd.DisableAutoGenTag = true // it would say when, by cobra
+	cmd.DisableAutoGenTag = true                                     // it would say when, by cobra
+	cmd.Long, _, _ = strings.Cut(cmd.Long, "\n\n"+exitStatusesTitle) // they have a section
 	header := &doc.GenManHeader{Title: strings.ToUpper(name), Section: "1", Source: "prismfs", Manual: "prismfs"}
 	if err := doc.GenMan(cmd, header, w); err != nil {
 		return err

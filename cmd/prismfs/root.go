@@ -83,7 +83,9 @@ func newRootCommand() (*cobra.Command, *rootState) {
 		Use:   "prismfs",
 		Short: "Mount compact image datasets and read them decoded",
 		Long: `prismfs packs image datasets and mounts them as .npy, PNG, PPM, raw or JPEG files,
-decoded on the way, at any fidelity, for programs that know nothing of it.`,
+decoded on the way, at any fidelity, for programs that know nothing of it.
+
+` + exitStatusesTitle + "\n" + exitStatuses(),
 		Args:          cobra.NoArgs,
 		SilenceErrors: true, // execute prints them
 		SilenceUsage:  true,
