@@ -106,7 +106,7 @@ func TestCacheFollowsItsModel(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		budget := rapid.Int64Range(pageBytes, 12*unit).Draw(t, "budget")
 		allowance := rapid.Int64Range(0, 6*unit).Draw(t, "allowance")
-		watch := &watched{Medium: NewMemory()}
+		watch := &watched{Medium: NewMemory(warmBytes)}
 		k := newKernel()
 		opt := Options{Budget: budget, PinAllowance: allowance, Medium: watch, MaxWait: time.Nanosecond}
 		if rapid.Bool().Draw(t, "files") {

@@ -86,7 +86,7 @@ func benchFill(b *testing.B, run func(b *testing.B, c *Cache[int], size int64)) 
 	}{
 		{"tmpfs", func(b *testing.B) Medium { return newTmpfs(b, budget+allowance) }},
 		{"memfd", func(*testing.B) Medium { return NewMemfd() }},
-		{"memory", func(*testing.B) Medium { return NewMemory() }},
+		{"memory", func(*testing.B) Medium { return NewMemory(warmBytes) }},
 	}
 	for _, m := range media {
 		for _, size := range benchSizes {

@@ -334,7 +334,12 @@ func (c *Cache[K]) fill(what filling[K]) (b *Buffer[K], err error) {
 		return nil, err
 	}
 	part, beyond := c.work.takes(what.key, what.size)
-	beyond = min(beyond, c.limit()-charge)
+	if over := charge + beyond - c.limit(); over > 0 {
+		if over > c.work.spare {
+			return nil, c.neverFilled(what.size, part+beyond)
+		}
+		beyond -= over // nobody else fills meanwhile: it has the whole cache
+	}
 	if err := c.reserve(charge+beyond, what.deadline); err != nil {
 		return nil, err
 	}
@@ -452,6 +457,11 @@ func (c *Cache[K]) chargeOf(size int64) (int64, error) {
 
 func (c *Cache[K]) neverFits(size int64) error {
 	return fmt.Errorf("%w: this one takes %d bytes, all of them together may take %d", ErrNoSpace, size, c.limit())
+}
+
+func (c *Cache[K]) neverFilled(size, work int64) error {
+	return fmt.Errorf("%w: this one takes %d bytes, and %d while it is made; all of them together may take %d, and %d while they are made",
+		ErrNoSpace, size, work, c.limit(), c.work.limit+c.work.spare)
 }
 
 // reserve makes room for charge bytes: by evicting what nobody uses, else out

@@ -19,13 +19,13 @@ var errFill = errors.New("no such image")
 func TestNewRefusesNonsense(t *testing.T) {
 	register := func(int) (int32, error) { return 1, nil }
 	for name, opt := range map[string]Options{
-		"budget below a page": {Budget: pageBytes - 1, Medium: NewMemory()},
-		"negative budget":     {Budget: -1, Medium: NewMemory()},
-		"negative allowance":  {Budget: 1 << 20, PinAllowance: -1, Medium: NewMemory()},
-		"sum overflows":       {Budget: 1 << 20, PinAllowance: math.MaxInt64, Medium: NewMemory()},
+		"budget below a page": {Budget: pageBytes - 1, Medium: NewMemory(warmBytes)},
+		"negative budget":     {Budget: -1, Medium: NewMemory(warmBytes)},
+		"negative allowance":  {Budget: 1 << 20, PinAllowance: -1, Medium: NewMemory(warmBytes)},
+		"sum overflows":       {Budget: 1 << 20, PinAllowance: math.MaxInt64, Medium: NewMemory(warmBytes)},
 		"no medium":           {Budget: 1 << 20},
-		"register alone":      {Budget: 1 << 20, Medium: NewMemory(), Register: register},
-		"budget beyond 2^60":  {Budget: maxBytes + 1, Medium: NewMemory()},
+		"register alone":      {Budget: 1 << 20, Medium: NewMemory(warmBytes), Register: register},
+		"budget beyond 2^60":  {Budget: maxBytes + 1, Medium: NewMemory(warmBytes)},
 	} {
 		if _, err := New[int](opt); err == nil {
 			t.Errorf("%s: accepted", name)
@@ -36,7 +36,7 @@ func TestNewRefusesNonsense(t *testing.T) {
 func TestConcurrentMissesShareOneFill(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const callers = 32
-		m := &watched{Medium: NewMemory()}
+		m := &watched{Medium: NewMemory(warmBytes)}
 		c := newCache(t, Options{Budget: 8 * unit, Medium: m})
 		var fills atomic.Int32
 		release := make(chan struct{})
@@ -96,7 +96,7 @@ func TestFailedFill(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				m := &watched{Medium: NewMemory()}
+				m := &watched{Medium: NewMemory(warmBytes)}
 				c := newCache(t, Options{Budget: 8 * unit, Medium: m})
 				release := make(chan struct{})
 				var answered, wrong atomic.Int32
@@ -360,7 +360,7 @@ func TestShortestWaitsEnd(t *testing.T) {
 func TestNoMoreIsEvictedThanNeeded(t *testing.T) {
 	t.Run("misses", func(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
-			m := &watched{Medium: NewMemory(), freeing: make(chan struct{})}
+			m := &watched{Medium: NewMemory(warmBytes), freeing: make(chan struct{})}
 			c := newCache(t, Options{Budget: 8 * unit, Medium: m})
 			for key := range 8 {
 				pass(t, c, key, pageBytes)
@@ -383,7 +383,7 @@ func TestNoMoreIsEvictedThanNeeded(t *testing.T) {
 	})
 	t.Run("a large one is dying", func(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
-			m := &watched{Medium: NewMemory(), freeing: make(chan struct{})}
+			m := &watched{Medium: NewMemory(warmBytes), freeing: make(chan struct{})}
 			c := newCache(t, Options{Budget: 8 * unit, PinAllowance: 4 * unit, Medium: m})
 			pass(t, c, 0, 4*pageBytes)
 			for key := 1; key < 5; key++ {
@@ -407,7 +407,7 @@ func TestNoMoreIsEvictedThanNeeded(t *testing.T) {
 	})
 	t.Run("unpins", func(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
-			m := &watched{Medium: NewMemory(), freeing: make(chan struct{})}
+			m := &watched{Medium: NewMemory(warmBytes), freeing: make(chan struct{})}
 			c := newCache(t, Options{Budget: 2 * unit, PinAllowance: 2 * unit, Medium: m})
 			var pins []*Buffer[int]
 			for key := range 4 {
@@ -429,7 +429,7 @@ func TestNoMoreIsEvictedThanNeeded(t *testing.T) {
 }
 
 func TestClosedCache(t *testing.T) {
-	m := &watched{Medium: NewMemory()}
+	m := &watched{Medium: NewMemory(warmBytes)}
 	c := newCache(t, Options{Budget: 8 * unit, Medium: m})
 	pass(t, c, 0, 1)
 	for range 3 {
@@ -463,7 +463,7 @@ func TestCloseWhileBusy(t *testing.T) {
 
 func closeWhileBusy(t *testing.T, name string) {
 	synctest.Test(t, func(t *testing.T) {
-		m := &watched{Medium: NewMemory()}
+		m := &watched{Medium: NewMemory(warmBytes)}
 		opt := Options{Budget: 3 * unit, Medium: m, MaxWait: time.Hour}
 		k := newKernel()
 		if name != "memory" {
@@ -517,7 +517,7 @@ func closeWhileBusy(t *testing.T, name string) {
 // by the end of the fill.
 func TestCloseAnswersWhoWaitsForRoom(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		m := &watched{Medium: NewMemory()}
+		m := &watched{Medium: NewMemory(warmBytes)}
 		c := newCache(t, Options{Budget: unit, Medium: m, MaxWait: time.Hour})
 		began := time.Now()
 		var wg sync.WaitGroup
@@ -595,7 +595,7 @@ func TestEmptyAndOddSizes(t *testing.T) {
 }
 
 func ExampleCache() {
-	c, err := New[string](Options{Budget: 1 << 20, Medium: NewMemory()})
+	c, err := New[string](Options{Budget: 1 << 20, Medium: NewMemory(warmBytes)})
 	if err != nil {
 		fmt.Println(err)
 		return

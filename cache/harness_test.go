@@ -60,7 +60,7 @@ func pass(t testing.TB, c *Cache[int], key int, size int64) {
 func newCache(t testing.TB, opt Options) *Cache[int] {
 	t.Helper()
 	if opt.Medium == nil {
-		opt.Medium = NewMemory()
+		opt.Medium = NewMemory(warmBytes)
 	}
 	c, err := New[int](opt)
 	if err != nil {
@@ -315,7 +315,7 @@ func newTmpfs(t testing.TB, size int64) Medium {
 func eachMedium(t *testing.T, size int64, test func(t *testing.T, m Medium)) {
 	t.Run("tmpfs", func(t *testing.T) { test(t, newTmpfs(t, size)) })
 	t.Run("memfd", func(t *testing.T) { test(t, NewMemfd()) })
-	t.Run("memory", func(t *testing.T) { test(t, NewMemory()) })
+	t.Run("memory", func(t *testing.T) { test(t, NewMemory(warmBytes)) })
 }
 
 // The first timer opens the two descriptors of Go's poller, which no test

@@ -317,7 +317,7 @@ func TestPlainMemoryStaysWarm(t *testing.T) {
 
 // A range that comes back after Close takes the mappings with it.
 func TestPlainMemoryOutlivesCloseWhileInUse(t *testing.T) {
-	m := NewMemory()
+	m := NewMemory(warmBytes)
 	s, err := m.scratch(10)
 	if err != nil {
 		t.Fatal(err)
@@ -592,7 +592,7 @@ func TestSplicedPagesOutliveTheirBuffer(t *testing.T) {
 // Mappings are few whatever is cached: a process may have 65,530, and Go dies
 // with the next.
 func TestPlainMemoryNeedsFewMappings(t *testing.T) {
-	m := NewMemory()
+	m := NewMemory(warmBytes)
 	c := newCache(t, Options{Budget: 1 << 30, Medium: m})
 	for key := range 30_000 {
 		b, err := c.Get(key, 100, func(dst []byte) error { dst[0] = 1; return nil })

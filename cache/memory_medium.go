@@ -44,8 +44,9 @@ type memory struct {
 	closed bool
 }
 
-// NewMemory returns a medium of plain memory, outside Go's heap.
-func NewMemory() Medium { return &memory{warmLimit: warmBytes} }
+// NewMemory returns a medium of plain memory, outside Go's heap. It keeps spare bytes
+// at most beside what buffers take, and a few buffers' worth of them.
+func NewMemory(spare int64) Medium { return &memory{warmLimit: int(min(max(spare, 0), warmBytes))} }
 
 func (*memory) Name() string        { return "memory" }
 func (*memory) maxDescriptors() int { return math.MaxInt32 }

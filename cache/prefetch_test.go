@@ -9,7 +9,7 @@ import (
 )
 
 func TestPrefetch(t *testing.T) {
-	c := newCache(t, Options{Budget: 8 * unit, Medium: NewMemory()})
+	c := newCache(t, Options{Budget: 8 * unit, Medium: NewMemory(warmBytes)})
 	if did, err := c.Prefetch(1, 100, fillOf(1)); !did || err != nil {
 		t.Fatalf("%v, %v", did, err)
 	}
@@ -37,7 +37,7 @@ func TestPrefetch(t *testing.T) {
 // what it brings.
 func TestPrefetchIsJoined(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		c := newCache(t, Options{Budget: 8 * unit, Medium: NewMemory()})
+		c := newCache(t, Options{Budget: 8 * unit, Medium: NewMemory(warmBytes)})
 		release := make(chan struct{})
 		var wg sync.WaitGroup
 		wg.Go(func() {
@@ -72,7 +72,7 @@ func TestPrefetchIsJoined(t *testing.T) {
 // TestPrefetchFails: its failures are its own. Whoever waits for it tries again.
 func TestPrefetchFails(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		c := newCache(t, Options{Budget: 8 * unit, Medium: NewMemory()})
+		c := newCache(t, Options{Budget: 8 * unit, Medium: NewMemory(warmBytes)})
 		release := make(chan struct{})
 		var wg sync.WaitGroup
 		wg.Go(func() {
@@ -97,7 +97,7 @@ func TestPrefetchFails(t *testing.T) {
 // TestPrefetchDoesNotWait: for pins to end.
 func TestPrefetchDoesNotWait(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		c := newCache(t, Options{Budget: 2 * unit, Medium: NewMemory()})
+		c := newCache(t, Options{Budget: 2 * unit, Medium: NewMemory(warmBytes)})
 		held := []*Buffer[int]{mustGet(t, c, 1, 100), mustGet(t, c, 2, 100)}
 		begun := time.Now()
 		if did, err := c.Prefetch(3, 100, never(t)); did || !errors.Is(err, ErrNoSpace) {
@@ -116,7 +116,7 @@ func TestPrefetchDoesNotWait(t *testing.T) {
 }
 
 func TestPrefetchOfAClosedCache(t *testing.T) {
-	c := newCache(t, Options{Budget: 2 * unit, Medium: NewMemory()})
+	c := newCache(t, Options{Budget: 2 * unit, Medium: NewMemory(warmBytes)})
 	if err := c.Close(); err != nil {
 		t.Fatal(err)
 	}

@@ -12,7 +12,7 @@ func TestScarce(t *testing.T) {
 	const size = 8 << 12
 	var spare atomic.Pointer[Buffer[int]]
 	var asked atomic.Int64
-	c, err := New[int](Options{Budget: 3 * size, Medium: NewMemory(), MaxWait: time.Hour, Scarce: func(bytes int64) {
+	c, err := New[int](Options{Budget: 3 * size, Medium: NewMemory(warmBytes), MaxWait: time.Hour, Scarce: func(bytes int64) {
 		asked.Add(1)
 		if b := spare.Swap(nil); b != nil {
 			b.Unpin()

@@ -5,7 +5,7 @@ import "testing"
 func TestSetBudget(t *testing.T) {
 	const size = 9000
 	charge := (size+pageBytes-1)/pageBytes*pageBytes + overheadBytes
-	c := newCache(t, Options{Budget: 10 * charge, PinAllowance: charge, Medium: NewMemory()})
+	c := newCache(t, Options{Budget: 10 * charge, PinAllowance: charge, Medium: NewMemory(warmBytes)})
 	pinned := mustGet(t, c, 0, size)
 	for key := 1; key < 10; key++ {
 		pass(t, c, key, size)

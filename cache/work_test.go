@@ -9,9 +9,9 @@ import (
 )
 
 // workCache is a cache whose fills take twice the size of their buffer.
-func workCache(t *testing.T, budget, limit int64) *Cache[int] {
+func workCache(t *testing.T, budget, limit, spare int64) *Cache[int] {
 	t.Helper()
-	c, err := New[int](Options{Budget: budget, Medium: NewMemory(), MaxWait: 5 * time.Second})
+	c, err := New[int](Options{Budget: budget, Medium: NewMemory(warmBytes), MaxWait: 5 * time.Second})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -20,7 +20,7 @@ func workCache(t *testing.T, budget, limit int64) *Cache[int] {
 			t.Error(err)
 		}
 	})
-	c.LimitWork(limit, func(_ int, size int64) int64 { return 2 * size })
+	c.LimitWork(limit, spare, func(_ int, size int64) int64 { return 2 * size })
 	return c
 }
 
@@ -39,7 +39,7 @@ func TestWorkIsBounded(t *testing.T) {
 		{"larger than the budget has room for", 200 << 10, 250 << 10, 64 << 10, 1},
 	} {
 		t.Run(c.what, func(t *testing.T) {
-			cache := workCache(t, c.budget, c.limit)
+			cache := workCache(t, c.budget, c.limit, 512<<10)
 			var running, most, made atomic.Int64
 			var all sync.WaitGroup
 			for key := range 16 {
@@ -74,7 +74,7 @@ func TestWorkIsBounded(t *testing.T) {
 // A fill that fails gives its work back, and who fills ahead of a reader waits for
 // work as others do: it ends.
 func TestWorkComesBack(t *testing.T) {
-	c := workCache(t, 1<<20, 64<<10)
+	c := workCache(t, 1<<20, 64<<10, 0)
 	failed := errors.New("failed")
 	for range 20 {
 		if _, err := c.Get(3, 30<<10, func([]byte) error { return failed }); !errors.Is(err, failed) {
@@ -108,6 +108,25 @@ func TestWorkComesBack(t *testing.T) {
 	for _, c := range []chan error{done, ahead} {
 		if err := <-c; err != nil {
 			t.Error(err)
+		}
+	}
+}
+
+// A fill whose work fits neither beside the cache nor into it fails before it takes
+// anything.
+func TestWorkThatFitsNowhere(t *testing.T) {
+	for _, c := range []struct {
+		spare int64
+		fits  bool
+	}{{0, false}, {64 << 10, false}, {384 << 10, true}} {
+		cache := workCache(t, 250<<10, 64<<10, c.spare) // 200 and twice that: 286 and overhead are beyond
+		filled := false
+		b, err := cache.Get(1, 200<<10, func([]byte) error { filled = true; return nil })
+		if filled != c.fits || !c.fits && !errors.Is(err, ErrNoSpace) || c.fits && err != nil {
+			t.Errorf("%d bytes to spare: filled %v, error %v", c.spare, filled, err)
+		}
+		if b != nil {
+			b.Unpin()
 		}
 	}
 }

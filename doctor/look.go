@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"prismfs/cache"
+	"prismfs/fs"
 )
 
 // Look looks at this machine. An error means that it could not.
@@ -51,7 +52,7 @@ func (m machine) checkMemory(r *Report) {
 		r.add("memory", Less, "mount with --cache", "how much is free cannot be read: %v", err)
 		return
 	}
-	r.CacheBudget = mem.DefaultBudget()
+	r.CacheBudget = fs.CacheBudget(0, mem)
 	group := "no limit of a cgroup"
 	if mem.CgroupFree < mem.Available {
 		group = fmt.Sprintf("the cgroup leaves %s", bytesText(mem.CgroupFree))
@@ -59,7 +60,7 @@ func (m machine) checkMemory(r *Report) {
 		group = fmt.Sprintf("the cgroup leaves more, %s", bytesText(mem.CgroupFree))
 	}
 	state, remedy := OK, ""
-	if r.CacheBudget == cache.MinBudget {
+	if r.CacheBudget <= cache.MinBudget {
 		state, remedy = Less, "free some memory, or raise the limit of the cgroup"
 	}
 	r.add("memory", state, remedy, "%s available, %s; a mount's cache is %s, unless --cache says otherwise",

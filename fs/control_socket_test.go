@@ -42,7 +42,7 @@ func controlledMount(t *testing.T, log *bytes.Buffer) *mount {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if m.cache, err = cache.New[bufferKey](cache.Options{Budget: 1 << 20, Medium: cache.NewMemory()}); err != nil {
+	if m.cache, err = cache.New[bufferKey](cache.Options{Budget: 1 << 20, Medium: cache.NewMemory(0)}); err != nil {
 		t.Fatal(err)
 	}
 	if m.socket, err = m.openControlSocket(); err != nil {

@@ -56,7 +56,7 @@ func newEchoTree(t *testing.T, view string, budget int64) *echoTree {
 	if x.mount, err = newMount(opt, store); err != nil {
 		t.Fatal(err)
 	}
-	if x.cache, err = cache.New[bufferKey](cache.Options{Budget: budget, Medium: cache.NewMemory(), Scarce: x.echo.echoes.Release}); err != nil {
+	if x.cache, err = cache.New[bufferKey](cache.Options{Budget: budget, Medium: cache.NewMemory(0), Scarce: x.echo.echoes.Release}); err != nil {
 		t.Fatal(err)
 	}
 	x.echo.setBudget(budget)

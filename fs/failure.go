@@ -35,7 +35,7 @@ func (m *mount) fail(doing, path string, err error) syscall.Errno {
 		if !m.reported.seen(path, errno) {
 			args := []any{"doing", doing, "path", path, "errno", errno.Error(), "error", err}
 			if errno == syscall.ENOMEM {
-				args = append(args, "remedy", "mount with a larger --cache, or hold fewer files open or mapped")
+				args = append(args, "remedy", m.remedyOfNoMemory())
 			}
 			m.log.Error("cannot serve a file", args...)
 		}

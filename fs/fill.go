@@ -27,6 +27,14 @@ func takeScratch() *[]byte {
 	return new([]byte)
 }
 
+// giveScratch keeps scratch memory for the next fill. Where memory is short, large
+// ones are left to the collector instead: the pool would keep several, for two of its rounds.
+func (m *mount) giveScratch(b *[]byte) {
+	if m.keepScratch == 0 || int64(cap(*b)) <= m.keepScratch {
+		scratch.Put(b)
+	}
+}
+
 // asked says for whom a file is made.
 type asked struct {
 	by    uint64     // as readerOf has it
@@ -48,7 +56,7 @@ func (m *mount) fill(c content, dst []byte, a asked) error {
 		return err
 	}
 	encoded := takeScratch()
-	defer scratch.Put(encoded)
+	defer m.giveScratch(encoded)
 	*encoded, err = m.readEncoded(c, *encoded, a)
 	if err != nil {
 		return err
@@ -62,7 +70,7 @@ func (m *mount) fill(c content, dst []byte, a asked) error {
 		return layout.Render(dst, pix)
 	}
 	pix := takeScratch()
-	defer scratch.Put(pix)
+	defer m.giveScratch(pix)
 	if int64(cap(*pix)) < n {
 		*pix = make([]byte, n)
 	}

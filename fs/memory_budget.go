@@ -21,35 +21,85 @@ const (
 	maxReserve = 512 << 20
 	// shrunkShare: a cache under pressure keeps 1/16 of its budget.
 	shrunkShare = 16
-	// What is being decoded takes 1/4 of the budget beside it, and at least so much:
-	// enough for small images to be decoded many at a time. Larger images take the
-	// rest from the budget.
-	workShare = 4
-	minWork   = 64 << 20
+	// What is being decoded takes 1/4 of the budget beside it, and at least half of
+	// the budget or minWork: enough for small images to be decoded many at a time.
+	// Larger images take the rest from the budget.
+	workShare      = 4
+	smallWorkShare = 2
+	minWork        = 64 << 20
+	// keptScratchShare: where memory is short, scratch memory of more than 1/8 of what all
+	// of it may take is not kept for the next image.
+	keptScratchShare = 8
 	// restBytes is what the daemon takes for everything else before names are
 	// looked up: its code, stacks, go-fuse's buffers.
 	restBytes = 32 << 20
+	// leastBudget is what a cache has where nothing is free at all: a mount can be
+	// made, and images that do not fit fail.
+	leastBudget = 1 << 20
 )
 
-// firstBudget returns the cache's budget: what was asked for (0: a share of
-// free memory), and no more than what is free has room for, with pins and what is
-// being decoded.
-func firstBudget(asked int64, mem cache.Memory) int64 {
+// CacheBudget returns the budget of a mount's cache: what was asked for (0: a share of
+// free memory, and a few photos at least), and no more than what is free has room
+// for, with pins and what is being decoded.
+func CacheBudget(asked int64, mem cache.Memory) int64 {
 	if asked == 0 {
-		return mem.DefaultBudget()
+		asked = mem.DefaultBudget()
 	}
-	free := mem.Free() - restBytes
-	// Of 64 parts: 32 are for pins (pinAllowanceShare), 1 is room of the medium beyond
-	// (mediumSlackShare), 16 are for work (workShare).
-	room := free / (64 + 32 + 1 + 16) * 64
-	if workLimit(room) > room/workShare {
-		room = (free - minWork) / (64 + 32 + 1) * 64
+	return max(min(asked, roomFor(mem.Free())), leastBudget)
+}
+
+// roomFor returns the largest budget that fits into what is free.
+func roomFor(free int64) int64 {
+	least, most := int64(0), max(free-restBytes, 0)
+	for least < most {
+		middle := least + (most-least+1)/2
+		if spareOf(free, middle) >= 0 {
+			least = middle
+		} else {
+			most = middle - 1
+		}
 	}
-	return min(asked, max(room, cache.MinBudget))
+	return least
+}
+
+// spareOf returns what is left of free memory where a cache has such a budget.
+func spareOf(free, budget int64) int64 {
+	return free - restBytes - tmpfsSize(budget) - workLimit(budget)
 }
 
 // workLimit is what all images that are being decoded may take beside a budget.
-func workLimit(budget int64) int64 { return max(budget/workShare, minWork) }
+func workLimit(budget int64) int64 {
+	return max(budget/workShare, min(budget/smallWorkShare, minWork))
+}
+
+// tellOfLittleMemory says in the log why the cache is smaller than it would be, and
+// what comes of it.
+func (m *mount) tellOfLittleMemory(budget int64, mem cache.Memory) {
+	m.cut = budget < m.opt.CacheBytes || m.opt.CacheBytes == 0 && budget < cache.MinBudget
+	if m.cut {
+		m.keepScratch = workLimit(budget) / keptScratchShare
+	}
+	args := []any{"cache_bytes", budget, "free_bytes", mem.Free(), "largest_bytes", budget + budget/pinAllowanceShare}
+	switch {
+	case spareOf(mem.Free(), budget) < 0:
+		m.log.Warn("machine or cgroup have hardly any memory free: images larger than the cache fail with ENOMEM, "+
+			"and the daemon itself may be killed; give the container or machine more memory", args...)
+	case m.opt.CacheBytes == 0 && m.cut:
+		m.log.Warn("machine or cgroup have little memory free: larger images fail with ENOMEM; "+
+			"give the container or machine more memory", args...)
+	case m.cut:
+		m.log.Warn("the cache is smaller than asked for: machine or cgroup have less free",
+			append(args, "asked_bytes", m.opt.CacheBytes)...)
+	}
+}
+
+// remedyOfNoMemory says what to do where an image finds no room.
+func (m *mount) remedyOfNoMemory() string {
+	if m.cut {
+		return "give the container or machine more memory (it bounds the cache here), or hold fewer files open or mapped"
+	}
+	return "mount with a larger --cache, or hold fewer files open or mapped"
+}
 
 // work is what filling a buffer takes beside the buffer: the encoded bytes, scratch
 // memory where buffers are files, and the samples where the form has them in

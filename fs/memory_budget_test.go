@@ -8,7 +8,7 @@ import (
 	"prismfs/cache"
 )
 
-func TestFirstBudget(t *testing.T) {
+func TestCacheBudget(t *testing.T) {
 	const gib = 1 << 30
 	for _, c := range []struct{ asked, available, cgroup, want int64 }{
 		{0, 16 * gib, math.MaxInt64, 4 * gib},
@@ -16,9 +16,12 @@ func TestFirstBudget(t *testing.T) {
 		{4 * gib, 16 * gib, math.MaxInt64, 4 * gib},
 		{256 << 20, 16 * gib, 500 << 20, 256 << 20},
 		{1 << 20, 16 * gib, math.MaxInt64, 1 << 20},
-		{4 * gib, 16 * gib, 0, cache.MinBudget},
+		{4 * gib, 16 * gib, 0, leastBudget},
+		{0, 16 * gib, 0, leastBudget},
+		{0, 16 * gib, 133 << 20, 50 << 20}, // pins, work, slack and the rest have the other 83
+		{0, 16 * gib, 256 << 20, cache.MinBudget},
 	} {
-		if got := firstBudget(c.asked, cache.Memory{Available: c.available, CgroupFree: c.cgroup}); got != c.want {
+		if got := CacheBudget(c.asked, cache.Memory{Available: c.available, CgroupFree: c.cgroup}); got != c.want {
 			t.Errorf("asked %d, free %d and %d: %d, want %d", c.asked, c.available, c.cgroup, got, c.want)
 		}
 	}
@@ -27,15 +30,15 @@ func TestFirstBudget(t *testing.T) {
 // What is asked for never makes buffers, pins, decoding and the rest together
 // take more than is free, unless that is hardly anything; and is not cut without
 // need.
-func TestFirstBudgetFits(t *testing.T) {
+func TestCacheBudgetFits(t *testing.T) {
 	const asked = 1 << 50
 	for free := int64(1); free < 1<<44; free += free/3 + 1<<20 {
-		b := firstBudget(asked, cache.Memory{Available: free, CgroupFree: math.MaxInt64})
+		b := CacheBudget(asked, cache.Memory{Available: free, CgroupFree: math.MaxInt64})
 		all := tmpfsSize(b) + workLimit(b) + restBytes
-		if all > free && b > cache.MinBudget {
+		if all > free && b > leastBudget {
 			t.Errorf("of %d free bytes a budget of %d takes %d in all", free, b, all)
 		}
-		if b > cache.MinBudget && all < free*95/100 {
+		if b > leastBudget && all < free*95/100 {
 			t.Errorf("of %d free bytes a budget of %d takes %d only", free, b, all)
 		}
 	}

@@ -18,7 +18,7 @@ import (
 const (
 	goHeapShare = 8
 	minGoHeap   = 256 << 20
-	leastGoHeap = 64 << 20
+	leastGoHeap = 32 << 20
 )
 
 // LimitHeap tells Go's collector how much memory the daemon of a mount with such a
@@ -35,7 +35,7 @@ func LimitHeap(cacheBytes int64) {
 }
 
 func heapLimit(cacheBytes, free int64) int64 {
-	left := free - cacheBytes - cacheBytes/pinAllowanceShare
+	left := free - tmpfsSize(cacheBytes) - restBytes/2 // not all of the rest is Go's
 	return max(min(max(cacheBytes/goHeapShare, minGoHeap), left), leastGoHeap)
 }
 

@@ -30,7 +30,7 @@ func TestLimitHeap(t *testing.T) {
 	defer debug.SetMemoryLimit(before)
 	const gib = 1 << 30
 	for _, c := range []struct{ cache, free, want int64 }{
-		{64 << 20, 64 * gib, minGoHeap}, {16 * gib, 64 * gib, 2 * gib}, {256 << 20, 500 << 20, 116 << 20}, {256 << 20, 0, leastGoHeap},
+		{64 << 20, 64 * gib, minGoHeap}, {16 * gib, 64 * gib, 2 * gib}, {256 << 20, 500 << 20, 96 << 20}, {256 << 20, 0, leastGoHeap},
 	} {
 		if got := heapLimit(c.cache, c.free); got != c.want {
 			t.Errorf("cache of %d, %d free: a limit of %d, want %d", c.cache, c.free, got, c.want)

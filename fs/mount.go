@@ -146,6 +146,8 @@ type mount struct {
 	passthrough   bool
 	noPassthrough string // why not
 	medium        string
+	keepScratch   int64 // the largest scratch memory of a fill that is kept for the next; 0 for any
+	cut           bool  // the cache is smaller than it would be: too little memory is free
 
 	served, errors atomic.Uint64
 	storeNS        atomic.Uint64 // spent reading stored bytes
@@ -392,12 +394,10 @@ func (m *mount) makeCache(server *fuse.Server) error {
 	if err != nil {
 		return err
 	}
-	budget := firstBudget(m.opt.CacheBytes, mem)
-	if budget < m.opt.CacheBytes {
-		m.log.Warn("the cache is smaller than asked for: machine or cgroup have less free",
-			"asked_bytes", m.opt.CacheBytes, "cache_bytes", budget, "free_bytes", mem.Free())
-	}
-	medium, err := m.openMedium(server, budget)
+	budget := CacheBudget(m.opt.CacheBytes, mem)
+	m.tellOfLittleMemory(budget, mem)
+	spare := max(spareOf(mem.Free(), budget), 0) / 2 // for large images, and for buffers kept warm
+	medium, err := m.openMedium(server, budget, spare)
 	if err != nil {
 		return err
 	}
@@ -416,7 +416,7 @@ func (m *mount) makeCache(server *fuse.Server) error {
 	if m.cache, err = cache.New[bufferKey](opt); err != nil {
 		return errors.Join(err, medium.Close())
 	}
-	m.cache.LimitWork(workLimit(budget), m.work)
+	m.cache.LimitWork(workLimit(budget), spare, m.work)
 	m.layer.names.limit(namesFor(budget, m.opt.Force))
 	m.echo.setBudget(budget)
 	go m.watchMemory(budget)
@@ -428,14 +428,14 @@ func (m *mount) makeCache(server *fuse.Server) error {
 // openMedium chooses the best medium that this machine allows: files of a
 // private tmpfs or memfds where the kernel serves them itself, else memory,
 // since then all bytes pass through this process.
-func (m *mount) openMedium(server *fuse.Server, budget int64) (cache.Medium, error) {
+func (m *mount) openMedium(server *fuse.Server, budget, spare int64) (cache.Medium, error) {
 	force := m.opt.Force
 	m.noPassthrough = whyNoPassthrough(server, force)
 	m.passthrough = m.noPassthrough == ""
 	switch {
 	case force.Memory:
 		m.passthrough, m.noPassthrough = false, "buffers are forced to be memory"
-		return cache.NewMemory(), nil
+		return cache.NewMemory(spare), nil
 	case force.Memfd:
 		return cache.NewMemfd(), nil
 	case !m.passthrough && !force.NoFsopen && force.NoPassthrough:
@@ -444,9 +444,9 @@ func (m *mount) openMedium(server *fuse.Server, budget int64) (cache.Medium, err
 		if t, err := cache.NewTmpfs(tmpfsSize(budget)); err == nil {
 			return t, nil
 		}
-		return cache.NewMemory(), nil
+		return cache.NewMemory(spare), nil
 	case !m.passthrough:
-		return cache.NewMemory(), nil
+		return cache.NewMemory(spare), nil
 	case force.NoFsopen:
 		return cache.NewMemfd(), nil
 	}

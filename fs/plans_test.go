@@ -30,7 +30,7 @@ func plannedMount(t *testing.T, images int, log *bytes.Buffer) *mount {
 		t.Fatal(err)
 	}
 	var err error
-	if m.cache, err = cache.New[bufferKey](cache.Options{Budget: 64 << 20, Medium: cache.NewMemory()}); err != nil {
+	if m.cache, err = cache.New[bufferKey](cache.Options{Budget: 64 << 20, Medium: cache.NewMemory(0)}); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {

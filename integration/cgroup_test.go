@@ -57,3 +57,34 @@ func TestReadersInACgroup(t *testing.T) {
 		})
 	}
 }
+
+// TestSmallCgroups has eight readers of images of 72 MB in cgroups that have hardly
+// room for one, or none. Whatever does not fit fails with ENOMEM, and nothing is
+// killed.
+func TestSmallCgroups(t *testing.T) {
+	limits := []int{96, 128}
+	if os.Getenv(envWhole) != "" {
+		limits = []int{64, 96, 128, 144, 160, 256}
+	}
+	packed, array := largeImage(t)
+	source := scratch(t)
+	var names []string
+	for i := range 8 {
+		if err := os.Link(packed, filepath.Join(source, fmt.Sprintf("%d.l3", i))); err != nil {
+			t.Fatal(err)
+		}
+		names = append(names, fmt.Sprintf("%d.npy", i))
+	}
+	for _, limit := range limits {
+		for _, m := range []mode{best, memory} {
+			t.Run(fmt.Sprintf("%v/%dMiB", m, limit), func(t *testing.T) {
+				group := memoryCgroup(t, limit<<20)
+				mt := mountBy(t, source, m, inCgroup(group), nil)
+				check(t, "readers_within", args{"mount": mt.dir, "names": names, "expected": []string{array}, "hold": 0, "group": "", "each": 1})
+				if killed := oomKills(t, group); killed != 0 {
+					t.Errorf("the kernel has killed %d processes for want of memory", killed)
+				}
+			})
+		}
+	}
+}
