@@ -52,6 +52,7 @@ func inTime[T any](ctx context.Context, path string, look func() (T, error)) (T,
 // and a NoAnswerError where it hangs. The control socket is asked where it is known:
 // who asks through the mount may wait for the daemon even when it is to be killed.
 func answers(ctx context.Context, e mountEntry) error {
+	gone := false
 	for _, r := range records() {
 		if !r.describes(e) {
 			continue
@@ -60,6 +61,8 @@ func answers(ctx context.Context, e mountEntry) error {
 			return nil
 		} else if os.IsTimeout(err) || errors.Is(err, context.DeadlineExceeded) {
 			return &NoAnswerError{e.mountpoint}
+		} else if errors.Is(err, unix.ECONNREFUSED) {
+			gone = true
 		}
 	}
 	// A stat would not tell: the kernel may answer it from what it remembers.
@@ -67,6 +70,14 @@ func answers(ctx context.Context, e mountEntry) error {
 		var st unix.Statfs_t
 		return struct{}{}, unix.Statfs(e.mountpoint, &st)
 	})
+	if gone && err == nil {
+		// The kernel may have told nothing, since it is another user's mount. Then even
+		// root may not look at it, and that nobody listens has to do.
+		_, err := inTime(ctx, e.mountpoint, func() (os.FileInfo, error) { return os.Lstat(e.mountpoint) })
+		if errors.Is(err, unix.EACCES) {
+			return unix.ENOTCONN
+		}
+	}
 	return err
 }
 

@@ -55,3 +55,24 @@ func TestUmountOfOthers(t *testing.T) {
 		t.Errorf("of the mount of run: status %d: %s", status, out)
 	}
 }
+
+// TestMountOverADeadMountOfOthers: the kernel tells root nothing of another user's
+// mount, not even that it is dead; it is cleared all the same.
+func TestMountOverADeadMountOfOthers(t *testing.T) {
+	n := newNobody(t)
+	mnt := filepath.Join(n.base, "tmp", "mnt")
+	asNobody := exec.Command("setpriv", "--reuid", "65534", "--regid", "65534", "--clear-groups", "sh", "-c",
+		`mkdir "$2" && "$0" mount "$1" "$2" && kill -9 $(sed -n 's/.*"pid": *\([0-9]*\).*/\1/p' "$2/.prismfs/config")`, n.binary, n.source, mnt)
+	asNobody.Env = append(os.Environ(), envRunMain+"=1", "HOME="+n.base+"/home", "XDG_RUNTIME_DIR=")
+	if status, out := output(t, asNobody); status != statusOK {
+		t.Skipf("nobody cannot mount here: status %d: %s", status, out)
+	}
+	defer prismfs("umount", "--lazy", mnt).Run()
+	status, out := output(t, prismfs("mount", n.source, mnt))
+	if status != statusOK || !isMounted(t, mnt) {
+		t.Fatalf("status %d: %s", status, out)
+	}
+	if status, out := output(t, prismfs("umount", mnt)); status != statusOK || isMounted(t, mnt) {
+		t.Errorf("umount: status %d: %s", status, out)
+	}
+}
