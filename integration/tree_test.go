@@ -32,17 +32,24 @@ func TestListing(t *testing.T) {
 	check(t, "listing", args{"mount": mt.dir, "folders": folders, "files": files})
 }
 
-// TestNamesAreForgotten has the kernel forget what is more than a mount has room for,
-// in both ways, while files are in use.
-func TestNamesAreForgotten(t *testing.T) {
+// folderOfLinks is a folder of so many packed files, all links to one.
+func folderOfLinks(t *testing.T, files int) string {
+	t.Helper()
 	f := testFixtures(t)
-	const files = 3000
 	source := scratch(t)
 	for i := range files {
 		if err := os.Link(f.path("small-packed/000.l3"), filepath.Join(source, fmt.Sprintf("%04d.l3", i))); err != nil {
 			t.Fatal(err)
 		}
 	}
+	return source
+}
+
+// TestNamesAreForgotten has the kernel forget what is more than a mount has room for,
+// in both ways, while files are in use.
+func TestNamesAreForgotten(t *testing.T) {
+	const files = 3000
+	source := folderOfLinks(t, files)
 	for _, m := range []mode{"few-names", "few-names,no-prune", "few-names,no-passthrough"} {
 		t.Run(m.String(), func(t *testing.T) {
 			mt := mount(t, source, m)
@@ -53,14 +60,8 @@ func TestNamesAreForgotten(t *testing.T) {
 
 // TestLongListing has ls -l told the attributes of a folder's files with their names.
 func TestLongListing(t *testing.T) {
-	f := testFixtures(t)
 	const files = 3000
-	source := scratch(t)
-	for i := range files {
-		if err := os.Link(f.path("small-packed/000.l3"), filepath.Join(source, fmt.Sprintf("%04d.l3", i))); err != nil {
-			t.Fatal(err)
-		}
-	}
+	source := folderOfLinks(t, files)
 	mt := mount(t, source, best)
 	check(t, "long_listing", args{"mount": mt.dir, "files": files})
 }
