@@ -244,7 +244,7 @@ func (s *Sample) InRecord(err error) error {
 	if s.record == nil || err == nil || errors.As(err, &named) {
 		return err
 	}
-	return fmt.Errorf("in %s: %w", s.Source, err)
+	return &imageError{record: s.Source, image: s.index, err: err}
 }
 
 // part is where the bytes of an image in a group are in the file of its record.

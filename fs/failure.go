@@ -3,6 +3,7 @@ package fs
 import (
 	"errors"
 	"fmt"
+	"hash/maphash"
 	"log/slog"
 	"maps"
 	"runtime/debug"
@@ -15,16 +16,25 @@ import (
 	"prismfs/dataset"
 )
 
+// subject is what a request that failed was for.
+type subject struct {
+	path string // below the mount point, as the reader wrote it
+	// What the path stands for in the source, where that was known before the error.
+	known bool
+	of    dataset.Culprit
+	id    dataset.Identity
+}
+
 // fail maps an error to what the reader sees, counts it and logs what its
-// owner should know: damage of a file once for as long as the file stays in the
-// memory of the log, why a name with view terms leads nowhere once in a while.
-func (m *mount) fail(doing, path string, err error) syscall.Errno {
+// owner should know: what is wrong with a file once for each content of the file, why
+// a name with view terms leads nowhere once in a while.
+func (m *mount) fail(doing string, s subject, err error) syscall.Errno {
 	errno := toErrno(err)
 	var why *errWhy
 	switch {
 	case errors.As(err, &why):
-		if m.explained.allow(explanation{path, why.reason}, time.Now()) {
-			m.log.Info("no such view", "path", path, "why", why.reason)
+		if m.explained.allow(explanation{s.path, why.reason}, time.Now()) {
+			m.log.Info("no such view", "path", s.path, "why", why.reason)
 		}
 	case errno == syscall.ENOENT, errno == syscall.ESTALE, errno == syscall.EROFS, errno == syscall.ENODATA:
 		// Part of a file system's ordinary life.
@@ -32,15 +42,31 @@ func (m *mount) fail(doing, path string, err error) syscall.Errno {
 		// Was said once for the folder.
 	default:
 		m.errors.Add(1)
-		if !m.reported.seen(path, errno) {
-			args := []any{"doing", doing, "path", path, "errno", errno.Error(), "error", err}
-			if errno == syscall.ENOMEM {
-				args = append(args, "remedy", m.remedyOfNoMemory())
-			}
-			m.log.Error("cannot serve a file", args...)
+		if !s.known {
+			s.of, s.known = m.ds.CulpritOf(err)
+		}
+		if !m.reported.seen(m.reportOf(s, errno, err)) {
+			m.tellOf(doing, s, errno, err)
 		}
 	}
 	return errno
+}
+
+// tellOf writes the line about a file that cannot be served. It has both names of the
+// file: the one that the reader used, and the one by which the owner finds it.
+func (m *mount) tellOf(doing string, s subject, errno syscall.Errno, err error) {
+	args := []any{"doing", doing, "path", s.path}
+	if s.known {
+		args = append(args, "source", m.ds.Full(s.of.Path))
+		if s.of.Image != dataset.NoImage {
+			args = append(args, "image", s.of.Image)
+		}
+	}
+	args = append(args, "errno", errno.Error(), "error", err)
+	if errno == syscall.ENOMEM {
+		args = append(args, "remedy", m.remedyOfNoMemory())
+	}
+	m.log.Error("cannot serve a file", args...)
 }
 
 // maxStack bounds what the log has of a panic's stack.
@@ -75,19 +101,45 @@ type reports struct {
 	last map[report]struct{}
 }
 
+// report is a failure that is logged once: in whichever view the file was read, and
+// until it is another file, or has another damage.
 type report struct {
-	path  string
+	of    dataset.Culprit
+	path  string // as it was written, where it is not known what it stands for
+	id    dataset.Identity
 	errno syscall.Errno
+	text  uint64 // of what is wrong with the content, which is the same at each try; else 0
 }
 
-// maxReports bounds the memory; beyond it the memory starts anew.
+var reportSeed = maphash.MakeSeed()
+
+// reportOf returns the report of a failure. The identity of a file with a damaged header
+// has to be asked for: nobody has come to know more of it.
+func (m *mount) reportOf(s subject, errno syscall.Errno, err error) report {
+	r := report{of: s.of, id: s.id, errno: errno}
+	if !s.known {
+		r.path = s.path
+	}
+	if errno != syscall.EIO || !isDamage(err) {
+		return r
+	}
+	r.text = maphash.String(reportSeed, err.Error())
+	if s.known && r.id == (dataset.Identity{}) {
+		if info, err := m.store.Stat(background, s.of.Path); err == nil {
+			r.id = info.ID
+		}
+	}
+	return r
+}
+
+// maxReports bounds the memory, of some 200 bytes and a path each; beyond it the memory
+// starts anew.
 const maxReports = 10_000
 
-// seen reports whether the failure was logged before, and remembers it.
-func (r *reports) seen(path string, errno syscall.Errno) bool {
+// seen reports whether a failure was logged before, and remembers it.
+func (r *reports) seen(key report) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	key := report{path, errno}
 	if _, ok := r.last[key]; ok {
 		return true
 	}

@@ -42,7 +42,7 @@ func (d *dirNode) Lookup(ctx context.Context, name string, out *fuse.EntryOut) (
 		err = d.loop(t)
 	}
 	if err != nil {
-		return nil, d.m.fail("lookup", written, err)
+		return nil, d.m.fail("lookup", subject{path: written}, err)
 	}
 	switch t.kind {
 	case folder:
@@ -104,7 +104,7 @@ func (d *dirNode) lookedUpSample(ctx context.Context, written string, t target, 
 // lookedUpEcho makes the node for the content that the name's next open gets.
 func (d *dirNode) lookedUpEcho(ctx context.Context, written string, t target, out *fuse.EntryOut) (*gofs.Inode, syscall.Errno) {
 	if err := d.m.echo.labels.allow(t.view.Echo.Folder, t.sample.sample); err != nil {
-		return nil, d.m.fail("lookup", written, err)
+		return nil, d.m.fail("lookup", subject{path: written}, err)
 	}
 	own := t.sample.key()
 	c := d.m.echo.lookup(t.view, t.sample, readerOf(ctx))
@@ -136,7 +136,7 @@ func (d *dirNode) loop(t target) error {
 func (d *dirNode) Getattr(ctx context.Context, _ gofs.FileHandle, out *fuse.AttrOut) syscall.Errno {
 	info, err := d.stat()
 	if err != nil {
-		return d.m.fail("getattr", d.written, err)
+		return d.m.fail("getattr", subject{path: d.written}, err)
 	}
 	fillDirAttr(&out.Attr, info)
 	out.SetTimeout(d.m.opt.AttrTimeout)
@@ -162,14 +162,14 @@ func (d *dirNode) OpendirHandle(ctx context.Context, flags uint32) (gofs.FileHan
 	d.m.layer.flight.note(ctx, d.written)
 	// Errors (no permission, gone) show at opendir, not as an empty listing.
 	if _, err := d.stat(); err != nil {
-		return nil, 0, d.m.fail("opendir", d.written, err)
+		return nil, 0, d.m.fail("opendir", subject{path: d.written}, err)
 	}
 	if d.at.view.Echo.Factor != 0 {
 		if err := d.m.echo.labels.allowListing(d.at); err != nil {
-			return nil, 0, d.m.fail("opendir", d.written, err)
+			return nil, 0, d.m.fail("opendir", subject{path: d.written}, err)
 		}
 	}
-	l := &listing{in: d, fail: func(err error) syscall.Errno { return d.m.fail("readdir", d.written, err) }}
+	l := &listing{in: d, fail: func(err error) syscall.Errno { return d.m.fail("readdir", subject{path: d.written}, err) }}
 	l.entries = d.entries(&l.from)
 	// What is told of names that the kernel must not keep would be asked again.
 	l.told = d.m.opt.AttrTimeout > 0 && d.at.view.Auto.Word == "" && d.at.view.Echo.Factor == 0

@@ -1,6 +1,7 @@
 package fs
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"io"
@@ -32,6 +33,14 @@ type plainHandle struct {
 	file dataset.File
 }
 
+// subject is what a request for the node is for.
+func (n *plainNode) subject() subject {
+	return subject{
+		path: cmp.Or(n.Path(nil), n.source), known: true,
+		of: dataset.Culprit{Path: n.source, Image: dataset.NoImage}, id: n.info.ID,
+	}
+}
+
 func (n *plainNode) fillAttr(a *fuse.Attr) { fillFileAttr(a, n.info, n.info.Size) }
 
 // Getattr answers from memory while the file is open. Else it looks whether the
@@ -39,7 +48,7 @@ func (n *plainNode) fillAttr(a *fuse.Attr) { fillFileAttr(a, n.info, n.info.Size
 func (n *plainNode) Getattr(ctx context.Context, _ gofs.FileHandle, out *fuse.AttrOut) syscall.Errno {
 	if n.opens.Load() == 0 { // a seek for holes comes here without its handle
 		if err := n.m.unchanged(n.source, n.info.ID); err != nil {
-			return n.m.fail("getattr", n.source, err)
+			return n.m.fail("getattr", n.subject(), err)
 		}
 	}
 	n.fillAttr(&out.Attr)
@@ -52,11 +61,11 @@ func (n *plainNode) Open(ctx context.Context, flags uint32) (gofs.FileHandle, ui
 	n.m.layer.flight.note(ctx, n.source)
 	f, err := n.m.ds.Open(background, n.source)
 	if err != nil {
-		return nil, 0, n.m.fail("open", n.source, err)
+		return nil, 0, n.m.fail("open", n.subject(), err)
 	}
 	if f.Info().ID != n.info.ID {
 		f.Close()
-		return nil, 0, n.m.fail("open", n.source, dataset.ErrChanged)
+		return nil, 0, n.m.fail("open", n.subject(), dataset.ErrChanged)
 	}
 	n.opens.Add(1)
 	return &plainHandle{node: n, file: f}, fuse.FOPEN_KEEP_CACHE | fuse.FOPEN_NOFLUSH, 0
@@ -75,7 +84,7 @@ func (h *plainHandle) Read(ctx context.Context, dest []byte, off int64) (fuse.Re
 		err = h.unwritten()
 	}
 	if err != nil {
-		return nil, h.node.m.fail("read", h.node.source, err)
+		return nil, h.node.m.fail("read", h.node.subject(), err)
 	}
 	return fuse.ReadResultData(dest[:n]), 0
 }

@@ -1,6 +1,7 @@
 package fs
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"sync"
@@ -77,6 +78,17 @@ func (n *sampleNode) fillAttr(a *fuse.Attr) { fillFileAttr(a, n.content.sample.I
 // source is the path of the sample.
 func (n *sampleNode) source() string { return n.content.sample.Path }
 
+// subject is what a request for the node is for. A node whose name stands for another
+// content by now has no path of its own any more.
+func (n *sampleNode) subject() subject {
+	return subjectOf(n.content.sample, cmp.Or(n.Path(nil), n.source()))
+}
+
+// subjectOf is the subject of a request for a sample under a path.
+func subjectOf(s *dataset.Sample, path string) subject {
+	return subject{path: path, known: true, of: s.Culprit(), id: s.Info.ID}
+}
+
 // unchanged looks whether the name still stands for this content.
 func (n *sampleNode) unchanged() error { return n.m.unchanged(n.source(), n.content.sample.Info.ID) }
 
@@ -86,7 +98,7 @@ func (n *sampleNode) Getattr(ctx context.Context, _ gofs.FileHandle, out *fuse.A
 	if n.opens.Load() == 0 {
 		if err := n.unchanged(); err != nil {
 			n.m.echo.forget(n.named, n.view.Value())
-			return n.m.fail("getattr", n.source(), err)
+			return n.m.fail("getattr", n.subject(), err)
 		}
 	}
 	n.fillAttr(&out.Attr)
@@ -100,7 +112,7 @@ func (n *sampleNode) Open(ctx context.Context, flags uint32) (gofs.FileHandle, u
 	request := n.m.echo.take(n.named, n.view.Value(), n.content, open.reader)
 	n.m.layer.flight.note(ctx, n.source())
 	if err := n.unchanged(); err != nil {
-		return nil, 0, n.m.fail("open", n.source(), request.failed(err))
+		return nil, 0, n.m.fail("open", n.subject(), request.failed(err))
 	}
 	planned := n.m.plans.opened(n.StableAttr().Ino)
 	n.m.layer.flight.of(ctx.Done()).waitsFor(forTurn, n.content.size)
@@ -110,7 +122,7 @@ func (n *sampleNode) Open(ctx context.Context, flags uint32) (gofs.FileHandle, u
 	if n.opens.Load() == 0 {
 		buf, missed, err := n.m.filled(n.content, asked{by: open.reader, took: &open.took, request: ctx.Done()})
 		if err != nil {
-			return nil, 0, n.m.fail("open", n.source(), request.failed(err))
+			return nil, 0, n.m.fail("open", n.subject(), request.failed(err))
 		}
 		n.buf, open.missed = buf, missed
 		if n.m.ahead != nil && n.named == nil && !planned {
@@ -138,7 +150,7 @@ func (n *sampleNode) Open(ctx context.Context, flags uint32) (gofs.FileHandle, u
 func (h *sampleHandle) Read(ctx context.Context, dest []byte, off int64) (fuse.ReadResult, syscall.Errno) {
 	data, err := h.buf.Slice(dest, off, len(dest))
 	if err != nil {
-		return nil, h.node.m.fail("read", h.node.source(), err)
+		return nil, h.node.m.fail("read", h.node.subject(), err)
 	}
 	switch {
 	case h.node.m.layer.fillsPages(ctx):
@@ -214,7 +226,7 @@ func (n *sampleNode) attributes() []attribute {
 	}
 	encoded, err := n.m.ds.EncodedBytes(background, n.content.sample, n.content.fidelity)
 	if err != nil {
-		n.m.fail("getxattr", n.source(), err)
+		n.m.fail("getxattr", n.subject(), err)
 		return nil
 	}
 	return sampleAttributes(n.content, shapeText(shape), dtype, encoded)

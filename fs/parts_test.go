@@ -176,11 +176,14 @@ func TestParseFallbacks(t *testing.T) {
 
 func TestReportsAreBounded(t *testing.T) {
 	var r reports
-	if r.seen("a", syscall.EIO) || !r.seen("a", syscall.EIO) || r.seen("a", syscall.ENOMEM) {
+	a := report{path: "a", errno: syscall.EIO}
+	other := a
+	other.errno = syscall.ENOMEM
+	if r.seen(a) || !r.seen(a) || r.seen(other) {
 		t.Error("a failure is not logged exactly once")
 	}
 	for i := range 3 * maxReports {
-		r.seen(fmt.Sprint(i), syscall.EIO)
+		r.seen(report{path: fmt.Sprint(i), errno: syscall.EIO})
 	}
 	if len(r.last) > maxReports {
 		t.Errorf("%d failures are remembered", len(r.last))

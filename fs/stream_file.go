@@ -65,7 +65,7 @@ func (n *streamFile) unchanged() error {
 func (n *streamFile) getattr(open bool, out *fuse.AttrOut) syscall.Errno {
 	if !open {
 		if err := n.unchanged(); err != nil {
-			return n.m.fail("getattr", n.written, err)
+			return n.m.fail("getattr", subject{path: n.written}, err)
 		}
 	}
 	fillFileAttr(&out.Attr, n.info, n.size)
@@ -92,7 +92,7 @@ func (n *tableNode) Open(ctx context.Context, flags uint32) (gofs.FileHandle, ui
 	n.m.layer.flight.note(ctx, n.written)
 	s, err := n.layout()
 	if err != nil {
-		return nil, 0, n.m.fail("open", n.written, err)
+		return nil, 0, n.m.fail("open", subject{path: n.written}, err)
 	}
 	return &tableHandle{text: s.table()}, fuse.FOPEN_KEEP_CACHE | fuse.FOPEN_NOFLUSH, 0
 }

@@ -47,7 +47,7 @@ func (d *streamFolder) attributes(a *fuse.Attr, out *fuse.AttrOut) syscall.Errno
 		err = dataset.ErrChanged
 	}
 	if err != nil {
-		return d.m.fail("getattr", d.written, err)
+		return d.m.fail("getattr", subject{path: d.written}, err)
 	}
 	fillDirAttr(a, info)
 	if out != nil {
@@ -60,7 +60,7 @@ func (d *streamFolder) attributes(a *fuse.Attr, out *fuse.AttrOut) syscall.Errno
 func (d *streamFolder) Lookup(ctx context.Context, name string, out *fuse.EntryOut) (*gofs.Inode, syscall.Errno) {
 	number, ok := order.ParseEpochName(name)
 	if !ok {
-		return nil, d.m.fail("lookup", path.Join(d.written, name), noEpoch(name))
+		return nil, d.m.fail("lookup", subject{path: path.Join(d.written, name)}, noEpoch(name))
 	}
 	if errno := d.attributes(&out.Attr, nil); errno != 0 {
 		return nil, errno
@@ -104,19 +104,19 @@ func (d *epochFolder) Lookup(ctx context.Context, name string, out *fuse.EntryOu
 	m.layer.flight.note(ctx, written)
 	number, table, ok := order.ParseShardName(name)
 	if !ok {
-		return nil, m.fail("lookup", written, noShard(name))
+		return nil, m.fail("lookup", subject{path: written}, noShard(name))
 	}
 	v := d.view()
 	info, err := m.ds.Stat(background, v.Stream.Folder)
 	if err != nil {
-		return nil, m.fail("lookup", written, err)
+		return nil, m.fail("lookup", subject{path: written}, err)
 	}
 	s, err := m.streams.shard(v, d.number, number)
 	if err == nil && s == nil {
 		err = m.streams.beyond(v)
 	}
 	if err != nil {
-		return nil, m.fail("lookup", written, err)
+		return nil, m.fail("lookup", subject{path: written}, err)
 	}
 	of := streamFile{m: m, view: v, epoch: d.number, number: number, written: written, fingerprint: s.c.fingerprint, info: s.c.infoFor(info)}
 	var n gofs.InodeEmbedder
@@ -162,7 +162,7 @@ func (d *epochFolder) OpendirHandle(ctx context.Context, flags uint32) (gofs.Fil
 	d.stream.m.layer.flight.note(ctx, d.written)
 	shards, err := d.stream.m.streams.shards(d.view())
 	if err != nil {
-		return nil, 0, d.stream.m.fail("opendir", d.written, err)
+		return nil, 0, d.stream.m.fail("opendir", subject{path: d.written}, err)
 	}
 	return &numberedListing{own: d.StableAttr().Ino, above: d.stream.StableAttr().Ino, count: 2 * shards, entry: func(i int) fuse.DirEntry {
 		suffix := order.ShardSuffix

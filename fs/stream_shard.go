@@ -8,6 +8,8 @@ import (
 
 	gofs "github.com/hanwen/go-fuse/v2/fs"
 	"github.com/hanwen/go-fuse/v2/fuse"
+
+	"prismfs/dataset"
 )
 
 // shardNode is a shard of an epoch. Reads come to us, since its bytes are in no
@@ -46,12 +48,12 @@ func (n *shardNode) Open(ctx context.Context, flags uint32) (gofs.FileHandle, ui
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	if err := n.unchanged(); err != nil {
-		return nil, 0, n.m.fail("open", n.written, err)
+		return nil, 0, n.m.fail("open", subject{path: n.written}, err)
 	}
 	if n.opens == 0 {
 		s, err := n.layout()
 		if err != nil {
-			return nil, 0, n.m.fail("open", n.written, err)
+			return nil, 0, n.m.fail("open", subject{path: n.written}, err)
 		}
 		n.laidOut = s
 		n.m.streams.warnOfBuffer(s)
@@ -89,7 +91,7 @@ func (h *shardHandle) Read(ctx context.Context, dest []byte, off int64) (fuse.Re
 		return h.image(i, dst, at, by)
 	})
 	if err != nil {
-		return nil, h.node.m.fail("read", h.node.written, err)
+		return nil, h.node.m.fail("read", subject{path: h.node.written}, err)
 	}
 	return fuse.ReadResultData(dest[:n]), 0
 }
@@ -151,7 +153,11 @@ func (h *shardHandle) damaged(i int, dst []byte, at int64, err error) error {
 		return err
 	}
 	m.streams.damaged.Add(1)
-	m.fail("read", path, err)
+	of, known := m.ds.CulpritOf(err)
+	if !known {
+		of = dataset.Culprit{Path: path, Image: dataset.NoImage}
+	}
+	m.fail("read", subject{path: h.node.written, known: true, of: of}, err)
 	damageText(dst, at, path)
 	return nil
 }

@@ -1,0 +1,158 @@
+package fs
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"prismfs/cache"
+	"prismfs/dataset"
+)
+
+// linesOf returns the lines of a log that say a text.
+func linesOf(log, text string) (lines []string) {
+	for line := range strings.Lines(log) {
+		if strings.Contains(line, text) {
+			lines = append(lines, line)
+		}
+	}
+	return lines
+}
+
+// replaceBytes replaces a file as pack does, by other bytes made of its own.
+func replaceBytes(t *testing.T, name string, change func([]byte) []byte) {
+	t.Helper()
+	data, err := os.ReadFile(name)
+	if err == nil {
+		err = os.WriteFile(name+".new", change(data), 0o644)
+	}
+	if err == nil {
+		err = os.Rename(name+".new", name)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestDamageIsToldOncePerContent: a damaged file is one line, however often and in
+// whichever view it is read, and another one when it is repaired and damaged anew.
+func TestDamageIsToldOncePerContent(t *testing.T) {
+	m, dir, log := servedMount(t, func(string, string) {})
+	file := filepath.Join(m.opt.Source, "cat", "bad.l3")
+	whole, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	flip := func(at int) func([]byte) []byte {
+		return func([]byte) []byte {
+			data := append([]byte(nil), whole...)
+			data[at] ^= 1
+			return data
+		}
+	}
+	reads := func(want string) {
+		t.Helper()
+		for range 3 {
+			for _, name := range []string{"cat/bad.npy", "cat+png/bad.png", "cat/bad+chw.npy"} {
+				said, err := cat(filepath.Join(dir, name))
+				if err == nil != (want == "") || !strings.Contains(said, want) {
+					t.Errorf("reading %s: %v, %q, want %q", name, err, said, want)
+				}
+			}
+		}
+	}
+	for i, c := range []struct {
+		change func([]byte) []byte
+		want   string
+		lines  int
+	}{
+		{flip(len(whole) - 1), "Input/output error", 1},                          // of its samples
+		{func([]byte) []byte { return whole }, "", 1},                            //
+		{flip(len(whole) - 1), "Input/output error", 2},                          // the same damage, of another file
+		{flip(9), "Input/output error", 3},                                       // of its header
+		{func(b []byte) []byte { return b[:len(b)-3] }, "Input/output error", 4}, // too short
+	} {
+		replaceBytes(t, file, c.change)
+		reads(c.want)
+		lines := linesOf(log.String(), "cannot serve a file")
+		if len(lines) != c.lines {
+			t.Fatalf("step %d: %d lines, want %d:\n%s", i, len(lines), c.lines, strings.Join(lines, ""))
+		}
+		for _, line := range lines {
+			if !strings.Contains(line, " path=cat/bad.npy ") || !strings.Contains(line, " source="+file+" ") {
+				t.Errorf("the line does not name the file as the reader and as the owner does: %s", line)
+			}
+		}
+	}
+}
+
+// TestErrorsThatVaryAreToldOnce: only what is wrong with a content is told by its text.
+func TestErrorsThatVaryAreToldOnce(t *testing.T) {
+	m := recordMount(t, false)
+	s, err := m.ds.Sample(background, "train/cat/001.pcr")
+	if err != nil {
+		t.Fatal(err)
+	}
+	about := subjectOf(s, "train+png/cat/001.png")
+	for i := range 5 {
+		if errno := m.fail("open", about, fmt.Errorf("%d bytes are held: %w", i, cache.ErrNoSpace)); errno != syscall.ENOMEM {
+			t.Fatal(errno)
+		}
+		if errno := m.fail("open", about, fmt.Errorf("at %v: %w", time.Now(), syscall.EIO)); errno != syscall.EIO {
+			t.Fatal(errno)
+		}
+	}
+	lines := linesOf(m.tail.String(), "cannot serve a file")
+	if len(lines) != 2 {
+		t.Errorf("%d lines, want one of each errno:\n%s", len(lines), strings.Join(lines, ""))
+	}
+	record := filepath.Join(m.opt.Source, m.ds.Full("train/PCR_0.pcr"))
+	for _, line := range lines {
+		if !strings.Contains(line, " path=train+png/cat/001.png source="+record+" image=0 errno=") {
+			t.Errorf("the line does not name the image: %s", line)
+		}
+	}
+}
+
+// TestDamagedImageOfARecord: a line names the record and the place in it, whether
+// the reader came to open the image or not.
+func TestDamagedImageOfARecord(t *testing.T) {
+	m := recordMount(t, false)
+	record := m.ds.Full("train/PCR_0.pcr")
+	s, err := m.ds.Sample(background, "train/cat/grey.pcr")
+	if err != nil {
+		t.Fatal(err)
+	}
+	replaceBytes(t, record, func(data []byte) []byte {
+		for i := len(data) / 3; i < len(data); i++ {
+			data[i] ^= 0x55
+		}
+		return data
+	})
+	_, err = m.ds.ReadEncoded(background, s, 0, nil)
+	if err == nil {
+		t.Fatal("a replaced record is read")
+	}
+	if s, err = m.ds.Sample(background, "train/cat/grey.pcr"); err != nil {
+		t.Fatal(err)
+	}
+	_, err = m.ds.ReadEncoded(background, s, 0, nil)
+	if !isDamage(err) {
+		t.Fatalf("a damaged record gives %v", err)
+	}
+	if of, ok := m.ds.CulpritOf(err); !ok || of != s.Culprit() || of != (dataset.Culprit{Path: "train/PCR_0.pcr", Image: 1}) {
+		t.Errorf("the error is of %+v, %v, and the sample of %+v", of, ok, s.Culprit())
+	}
+	for range 2 {
+		m.fail("lookup", subject{path: "train+orig/cat/grey.png"}, err)
+		m.fail("open", subjectOf(s, "train/cat/grey.npy"), err)
+	}
+	lines := linesOf(m.tail.String(), "cannot serve a file")
+	if len(lines) != 1 || !strings.Contains(lines[0], " path=train+orig/cat/grey.png source="+record+" image=1 ") {
+		t.Errorf("the log says\n%s", strings.Join(lines, ""))
+	}
+}
