@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -27,9 +28,11 @@ func lockMountpoint(mountpoint string) (unlock func(), err error) {
 		if privateFolder(dir) != nil {
 			continue
 		}
+		name := filepath.Join(dir, lockName(abs))
+		sweepLocks(dir, name)
 		until := time.Now().Add(lockPatience)
 		for {
-			lock, err := tryLock(filepath.Join(dir, lockName(abs)))
+			lock, err := tryLock(name, os.O_CREATE)
 			switch {
 			case err == nil:
 				return func() {
@@ -51,13 +54,39 @@ func lockMountpoint(mountpoint string) (unlock func(), err error) {
 // lockName is of a mount point in this mount namespace: in others it is another one.
 func lockName(abs string) string {
 	space, _ := os.Readlink("/proc/self/ns/mnt") // without it, they wait for each other
-	return fmt.Sprintf("%x.lock", sha256.Sum256([]byte(space+" "+abs)))
+	return fmt.Sprintf("%x%s", sha256.Sum256([]byte(space+" "+abs)), lockSuffix)
 }
 
-// tryLock locks a file, which it makes. One that its owner has removed meanwhile is
-// no lock any more.
-func tryLock(name string) (*os.File, error) {
-	f, err := os.OpenFile(name, os.O_RDWR|os.O_CREATE|unix.O_CLOEXEC|unix.O_NOFOLLOW, 0o600)
+// lockSuffix ends the names of locks, beside those of control sockets.
+const lockSuffix = ".lock"
+
+// sweepLocks removes the locks in a folder that nobody has: of mounts that were killed
+// while they were made. own, which is taken next, may stay.
+//
+// Who has a lock, and nobody else, may remove its file: what is removed here is first
+// locked. Somebody who has opened the file and not yet locked it finds, when he has,
+// that it is not there any more (see tryLock), and tries again with another one.
+func sweepLocks(dir, own string) {
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		return // nothing depends on it
+	}
+	for _, e := range entries {
+		name := filepath.Join(dir, e.Name())
+		if !strings.HasSuffix(name, lockSuffix) || name == own {
+			continue
+		}
+		if lock, err := tryLock(name, 0); err == nil {
+			os.Remove(name)
+			lock.Close()
+		}
+	}
+}
+
+// tryLock locks a file; flags may say that it is to be made. One that its owner has
+// removed meanwhile is no lock any more.
+func tryLock(name string, flags int) (*os.File, error) {
+	f, err := os.OpenFile(name, os.O_RDWR|flags|unix.O_CLOEXEC|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0o600)
 	if err != nil {
 		return nil, err
 	}
