@@ -43,9 +43,10 @@ import (
 	"prismfs/l3"
 )
 
-// maxReportedFolders is the number of folders of which it is remembered that
-// the log has been told what they leave out.
-const maxReportedFolders = 1024
+// maxReportedFolders is the number of folders of which it is remembered what
+// listings leave out, and that the log has been told: 100 bytes and a path each. Most
+// folders leave out nothing.
+const maxReportedFolders = 16384
 
 // Options are the choices of Open. The zero value is a good one.
 type Options struct {
@@ -93,8 +94,11 @@ type Stats struct {
 	StoreBytesRead   uint64 // encoded bytes that came from the store, whether of use or not
 	StoreBytesNeeded uint64 // encoded bytes that were asked for and delivered
 	StoreBytesIndex  uint64 // bytes of headers, not in the former two
-	Specials         uint64 // devices, sockets and fifos left out, once in every listing
-	BrokenLinks      uint64 // links that cannot be followed left out, once in every listing
+
+	// What folders left out when they were last listed, of those that were listed:
+	// devices, sockets and fifos, and links that cannot be followed. Beyond
+	// maxReportedFolders, those that were listed longest ago are not counted any more.
+	Specials, BrokenLinks uint64
 }
 
 // Dataset is a source of samples. Its methods may be called at the same time.
@@ -113,10 +117,9 @@ type Dataset struct {
 	folders  *lru.Cache[string, *folderState] // by path
 	runs     runs
 	flights  singleflight.Group         // header reads under way, by path and identity
-	reported *lru.Cache[string, string] // folders whose omissions have been logged
+	reported *lru.Cache[string, omissions] // folders whose omissions have been logged
 
 	bytesRead, bytesNeeded, bytesIndex atomic.Uint64
-	specials, brokenLinks              atomic.Uint64
 }
 
 // Open makes a dataset of a store, which stays the caller's to close.
@@ -133,7 +136,7 @@ func Open(store Store, opt Options) *Dataset {
 	if opt.HeaderBytes == 0 {
 		opt.HeaderBytes = DefaultHeaderBytes
 	}
-	reported, err := lru.New[string, string](maxReportedFolders)
+	reported, err := lru.New[string, omissions](maxReportedFolders)
 	if err != nil {
 		panic(err) // the size above is positive
 	}
@@ -169,13 +172,16 @@ func (d *Dataset) String() string { return d.store.String() }
 
 // Stats returns what has been counted so far.
 func (d *Dataset) Stats() Stats {
-	return Stats{
+	s := Stats{
 		StoreBytesRead:   d.bytesRead.Load(),
 		StoreBytesNeeded: d.bytesNeeded.Load(),
 		StoreBytesIndex:  d.bytesIndex.Load(),
-		Specials:         d.specials.Load(),
-		BrokenLinks:      d.brokenLinks.Load(),
 	}
+	for _, left := range d.reported.Values() {
+		s.Specials += left.specials
+		s.BrokenLinks += left.brokenLinks
+	}
+	return s
 }
 
 // Stat describes what path leads to. An image of a record has mode, owner, times
@@ -183,6 +189,9 @@ func (d *Dataset) Stats() Stats {
 // where this is known without reading anything, else 0. A folder of the tree
 // that a PCR folder shows is described as that folder, but for its inode number.
 func (d *Dataset) Stat(ctx context.Context, path string) (Info, error) {
+	if err := d.refusePacks(ctx, "look at", path); err != nil {
+		return Info{}, err
+	}
 	f, inside, err := d.pcrFolderOf(ctx, path)
 	if err != nil {
 		return Info{}, err
@@ -197,6 +206,9 @@ func (d *Dataset) Stat(ctx context.Context, path string) (Info, error) {
 // Open opens a file of the source as it is, to be passed through. Images of
 // records are no files: see ReadEncoded.
 func (d *Dataset) Open(ctx context.Context, path string) (File, error) {
+	if err := d.refusePacks(ctx, "open", path); err != nil {
+		return nil, err
+	}
 	f, inside, err := d.pcrFolderOf(ctx, path)
 	if err != nil {
 		return nil, err
@@ -208,37 +220,6 @@ func (d *Dataset) Open(ctx context.Context, path string) (File, error) {
 		return nil, d.failed("open", path, fs.ErrInvalid)
 	}
 	return d.store.Open(ctx, path)
-}
-
-// ReadDir calls yield for the folders and files of a folder until it returns
-// false. Special files and broken links are left out and counted, and the log is
-// told. No file is opened.
-func (d *Dataset) ReadDir(ctx context.Context, path string, yield func(DirEntry) bool) error {
-	var specials, broken uint64
-	var example string
-	err := d.readDir(ctx, path, func(e DirEntry) bool {
-		switch e.Kind {
-		case Dir, Regular:
-			return yield(e)
-		case Broken:
-			broken++
-		default:
-			specials++
-		}
-		if example == "" {
-			example = e.Name
-		}
-		return true
-	})
-	if example != "" {
-		d.specials.Add(specials)
-		d.brokenLinks.Add(broken)
-		if known, _ := d.reported.ContainsOrAdd(path, example); !known {
-			d.log.Warn("special files or broken links are left out of a folder",
-				"folder", d.full(path), "special", specials, "broken_links", broken, "for_example", example)
-		}
-	}
-	return err
 }
 
 // Scan is ReadDir for who only looks something up in a folder: nothing is

@@ -111,7 +111,7 @@ func (l *firstLook) add(folder string, e DirEntry) bool {
 	case e.Kind == Dir:
 		l.cutFolders = true
 		return true
-	case e.Kind != Regular || e.Name == PackMarker:
+	case e.Kind != Regular || IsPacks(e.Name):
 		return true
 	case l.seen == maxFirstFiles:
 		l.cut = true

@@ -15,8 +15,8 @@ const maxCheckedFolders = 64
 // Check compares the PCR folder at path, or those right below it, with their
 // indexes, by names and sizes of files alone, and returns what does not fit, a
 // line each, for people to read. It opens no record, so it is quick, and what is
-// wrong inside of records it cannot tell. Without a PCR folder there is nothing
-// to say.
+// wrong inside of records it cannot tell. Of other folders there is to say only that
+// pack has not finished them.
 func (d *Dataset) Check(ctx context.Context, path string) ([]string, error) {
 	found, lines, err := d.checkFolder(ctx, path)
 	if found || err != nil {
@@ -50,19 +50,26 @@ func (d *Dataset) checkFolder(ctx context.Context, path string) (found bool, lin
 		return false, nil, err
 	}
 	if index == "" {
-		if found, err = d.hasRecords(ctx, path); err != nil || !found {
+		if found, err = d.hasRecords(ctx, path); err != nil {
 			return false, nil, err
 		}
 	}
-	files, err := d.listFolder(ctx, path)
+	marked, err := d.isMarked(ctx, path)
 	if err != nil {
-		return true, nil, err
+		return false, nil, err
 	}
 	say := func(format string, args ...any) {
 		lines = append(lines, d.full(path)+": "+fmt.Sprintf(format, args...))
 	}
-	if _, ok := files.real[PackMarker]; ok {
-		say("unfinished: pack is writing to it, or was ended before it was done (%s lies there)", PackMarker)
+	if marked {
+		say("unfinished: pack is writing to it, or was ended before it was done (%s lies there); what is there is shown", PackMarker)
+	}
+	if index == "" && !found {
+		return false, lines, nil
+	}
+	files, err := d.listFolder(ctx, path)
+	if err != nil {
+		return true, nil, err
 	}
 	if index == "" {
 		say("%s without an index: pack was ended before it was done, or the index is lost", plural.Of(len(files.records), "record"))

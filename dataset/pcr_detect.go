@@ -174,16 +174,20 @@ func (d *Dataset) isBeingWritten(ctx context.Context, f *pcrFolder, index string
 	if f == nil || f.index == "" || f.unread || f.table.lost.Load() || index != "" && !same {
 		return false, nil
 	}
-	marker, err := d.store.Stat(ctx, join(f.path, PackMarker))
-	switch {
-	case err == nil && marker.Kind == Regular:
-		return true, nil
-	case err != nil && isScarcity(err):
-		return false, err
-	case index != "":
-		return false, nil
+	marked, err := d.isMarked(ctx, f.path)
+	if marked || err != nil || index != "" {
+		return marked, err
 	}
 	return d.hasRecords(ctx, f.path)
+}
+
+// isMarked reports whether pack's marker lies in a folder.
+func (d *Dataset) isMarked(ctx context.Context, path string) (bool, error) {
+	marker, err := d.store.Stat(ctx, join(path, PackMarker))
+	if err != nil && isScarcity(err) {
+		return false, err
+	}
+	return err == nil && marker.Kind == Regular, nil
 }
 
 // keep leaves a folder as it is until there is another index. Records that are

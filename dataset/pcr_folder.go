@@ -74,10 +74,6 @@ type folderNotes struct {
 	Datasets        int  // of how many the records are
 }
 
-// PackMarker is the name of the file that lies in a folder as long as pack writes
-// to it, or has not finished.
-const PackMarker = ".prismfs-pack"
-
 // isUnfinished says that not all of a dataset may be there.
 func (f *pcrFolder) isUnfinished() bool {
 	return f.isReal(PackMarker) || f.kept.Load() || f.index == "" && f.notes.Own

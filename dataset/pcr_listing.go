@@ -8,8 +8,9 @@ import (
 
 // readDir lists a folder as the dataset shows it: folders of the source, PCR
 // folders, where classes take the place of records and index, and folders in
-// their trees.
-func (d *Dataset) readDir(ctx context.Context, path string, yield func(DirEntry) bool) error {
+// their trees. Files of pack's own are in none of them.
+func (d *Dataset) readDir(ctx context.Context, path string, yieldAny func(DirEntry) bool) error {
+	yield := func(e DirEntry) bool { return e.Kind == Regular && IsPacks(e.Name) || yieldAny(e) }
 	f, inside, err := d.pcrFolderOf(ctx, path)
 	if err != nil {
 		return err

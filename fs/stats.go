@@ -29,7 +29,7 @@ type Stats struct {
 	Errors           uint64            `json:"errors"`
 	Panics           uint64            `json:"panics"`        // requests that were answered by EIO since prismfs has a fault
 	SlowRequests     uint64            `json:"slow_requests"` // that took longer than five seconds
-	LeftOut          uint64            `json:"left_out"`      // devices, sockets, pipes and broken links, as often as listings met them
+	LeftOut          uint64            `json:"left_out"`      // devices, sockets, pipes and broken links, of folders as they were when last listed
 	Batches          uint64            `json:"batches"`
 	BatchImages      uint64            `json:"batch_images"`
 	WaitNS           uint64            `json:"wait_ns"`

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"unicode/utf8"
 
+	"prismfs/dataset"
 	"prismfs/internal/imagefile"
 	"prismfs/l3"
 	"prismfs/pcr"
@@ -52,7 +53,7 @@ func PackedName(name string, keepSuffix bool) string {
 
 // reserved tells whether a name is one that pack itself uses in a
 // destination.
-func reserved(name string) bool { return name == Marker || strings.HasPrefix(name, tempPrefix) }
+func reserved(name string) bool { return dataset.IsPacks(name) }
 
 // ownPrefix begins all names that prismfs gives to files which are no content.
 const ownPrefix = ".prismfs-"

@@ -22,7 +22,7 @@ import (
 const Marker = dataset.PackMarker
 
 // tempPrefix begins the names of outputs that are not finished.
-const tempPrefix = ".prismfs-tmp-"
+const tempPrefix = dataset.PackTempPrefix
 
 const markerText = `prismfs is writing into this folder, or was killed before it had finished.
 Run the same command again to go on. This file goes away when the work is done.
