@@ -116,7 +116,7 @@ type Dataset struct {
 	headers  *headers
 	folders  *lru.Cache[string, *folderState] // by path
 	runs     runs
-	flights  singleflight.Group         // header reads under way, by path and identity
+	flights  singleflight.Group            // header reads under way, by path and identity
 	reported *lru.Cache[string, omissions] // folders whose omissions have been logged
 
 	bytesRead, bytesNeeded, bytesIndex atomic.Uint64

@@ -107,6 +107,19 @@ func (f *pcrFolder) readRecords(ctx context.Context, files *folderFiles, index *
 	loads := make([]*recordLoad, len(files.records))
 	lost := slices.Clone(f.notes.Missing)
 	var mu sync.Mutex // of the notes
+	bad := func(name string, err error) {
+		mu.Lock()
+		defer mu.Unlock()
+		f.notes.Bad = append(f.notes.Bad, RefusedEntry{Name: name, Reason: err.Error()})
+		lost = append(lost, name)
+		if !isDamage(err) {
+			f.unread = true
+			f.unreadable = append(f.unreadable, name)
+		}
+	}
+	for name, err := range files.unseen {
+		bad(name, err)
+	}
 	group, ctx := errgroup.WithContext(ctx)
 	group.SetLimit(storeRequests)
 	for i, name := range files.records {
@@ -125,13 +138,7 @@ func (f *pcrFolder) readRecords(ctx context.Context, files *folderFiles, index *
 			if ctx.Err() != nil || isScarcity(err) || errors.Is(err, ErrChanged) {
 				return err
 			}
-			mu.Lock()
-			defer mu.Unlock()
-			f.notes.Bad = append(f.notes.Bad, RefusedEntry{Name: name, Reason: err.Error()})
-			lost = append(lost, name)
-			if !isDamage(err) {
-				f.unread = true
-			}
+			bad(name, err)
 			return nil
 		})
 	}

@@ -22,10 +22,6 @@ const (
 	// was. A record that changes is noticed at once, by its identity.
 	recheckAfter = time.Second
 
-	// retryAfter is how long a folder is left as it is of which some records could
-	// not be read, by no fault of their content.
-	retryAfter = 30 * time.Second
-
 	// maxFolderStates bounds the number of folders of which it is remembered
 	// whether they hold records: about 200 bytes each, if they do not.
 	maxFolderStates = 16384
@@ -43,6 +39,9 @@ type folderState struct {
 
 	mu         sync.Mutex // of checks
 	dir, index Identity   // as they were when it was looked into
+	settled    bool       // another change of the folder would change dir
+	gone       bool       // it held records, and is not there any more
+	incomplete bool       // records were lost when it was looked into
 }
 
 // started is what times are counted from.
@@ -117,33 +116,38 @@ func (s *folderState) recent(recheck time.Duration) (*pcrFolder, bool) {
 
 // check brings a state up to date.
 func (d *Dataset) check(ctx context.Context, path string, state *folderState) error {
-	now := int64(time.Since(started))
+	begun := time.Now()
 	info, err := d.store.Stat(ctx, path)
+	if err != nil && storeFails(err) {
+		return err // what is known may be right again when it has recovered
+	}
 	if err != nil || info.Kind != Dir {
 		// Whatever is to be said of this path, the one who wanted something of it
 		// will be told by the store.
-		state.folder.Store(nil)
+		d.gone(path, state)
 		state.checked.Store(0)
 		return nil
 	}
 	f := state.folder.Load()
-	if state.checked.Load() != 0 && info.ID == state.dir && (f == nil || d.isCurrent(ctx, f, state.index)) {
-		state.checked.Store(max(now, 1))
+	current := state.checked.Load() != 0 && info.ID == state.dir && (f == nil || d.isCurrent(ctx, f, state.index))
+	if current && state.settled {
+		state.looked(info.ID, begun)
 		return nil
 	}
 	index, indexInfo, err := d.findIndex(ctx, path)
 	if err != nil {
 		return err
 	}
-	keep, err := d.isBeingWritten(ctx, f, index, indexInfo.ID == state.index)
-	if err != nil {
-		return err
-	}
-	if keep {
-		d.keep(f)
-		state.dir = info.ID
-		state.checked.Store(max(now, 1))
-		return nil
+	if !current || f != nil && f.kept.Load() {
+		keep, err := d.isBeingWritten(ctx, f, index, indexInfo.ID == state.index)
+		if err != nil {
+			return err
+		}
+		if keep {
+			d.keep(f)
+			state.looked(info.ID, begun)
+			return nil
+		}
 	}
 	if index == "" {
 		records, err := d.hasRecords(ctx, path)
@@ -151,9 +155,9 @@ func (d *Dataset) check(ctx context.Context, path string, state *folderState) er
 			return err
 		}
 		if !records {
-			state.folder.Store(nil)
-			state.dir, state.index = info.ID, Identity{}
-			state.checked.Store(max(now, 1))
+			d.gone(path, state)
+			state.index = Identity{}
+			state.looked(info.ID, begun)
 			return nil
 		}
 	}
@@ -162,9 +166,26 @@ func (d *Dataset) check(ctx context.Context, path string, state *folderState) er
 		return d.failed("read the index of", path, err)
 	}
 	state.folder.Store(loaded)
-	state.dir, state.index = info.ID, indexInfo.ID
-	state.checked.Store(max(now, 1))
+	state.tellOfReturn(loaded)
+	state.index = indexInfo.ID
+	state.looked(info.ID, begun)
 	return nil
+}
+
+// looked notes that a state is right for a folder that is dir, as it was at a time.
+func (s *folderState) looked(dir Identity, at time.Time) {
+	f := s.folder.Load()
+	s.dir, s.settled = dir, isSettled(dir, at) && (f == nil || !f.unsure)
+	s.checked.Store(max(int64(at.Sub(started)), 1))
+}
+
+// gone notes that a folder holds no records, and says so if it did.
+func (d *Dataset) gone(path string, state *folderState) {
+	if state.folder.Swap(nil) == nil {
+		return
+	}
+	state.gone = true
+	d.log.Error("a dataset is gone from the source: its folder or its records were removed, renamed or moved away", "folder", d.full(path))
 }
 
 // isBeingWritten reports whether a folder whose tree is known has lost its index,
@@ -203,7 +224,7 @@ func (d *Dataset) keep(f *pcrFolder) {
 // isCurrent reports whether a folder, which has the same entries, is what it was.
 func (d *Dataset) isCurrent(ctx context.Context, f *pcrFolder, index Identity) bool {
 	switch {
-	case f.isStale(), f.unread && time.Since(f.loaded) > retryAfter:
+	case f.isStale(), d.lostRecordsReturn(ctx, f):
 		return false
 	case f.index == "":
 		return true // one that has come since would have changed the folder

@@ -55,6 +55,13 @@ type pcrFolder struct {
 	stale  atomic.Bool // a record is no longer what it was, or the table is lost
 	unread bool        // a record could not be read, by no fault of its content
 	loaded time.Time
+
+	unreadable []string // records that could not be read
+
+	// Guarded by the state's mu:
+	watched  []watched
+	patience time.Duration // see beSoPatient
+	unsure   bool          // the store failed when it was last looked into, and nothing of it was taken
 }
 
 // folderNotes is what was found out about a folder besides its tree. It is kept
@@ -110,6 +117,7 @@ type folderFiles struct {
 	real    map[string]struct{} // all but records and indexes
 	records []string            // ascending by number, then by name
 	infos   map[string]Info     // of the records
+	unseen  map[string]error    // records of which the store could say nothing, and why
 }
 
 // loadFolder reads what the tree of a PCR folder takes: out of the table where
@@ -122,24 +130,40 @@ func (d *Dataset) loadFolder(ctx context.Context, path, index string, indexInfo 
 		return nil, err
 	}
 	print := folderPrint(index, indexInfo, files, d.keepDuplicates)
+	if before != nil {
+		before.unsure = len(files.unseen) > 0
+	}
+	if before != nil && before.unsure {
+		// What is known may be right again when the store has recovered.
+		before.stale.Store(false)
+		return before, nil
+	}
 	if before != nil && before.print == print && !before.table.lost.Load() && !before.unread && sameIDs(before, files) {
 		before.real.Store(&files.real)
 		before.stale.Store(false)
 		before.kept.Store(false)
+		before.watch(files)
 		return before, nil
 	}
 	f := &pcrFolder{d: d, path: strings.Clone(path), index: index, print: print, loaded: time.Now()}
 	f.real.Store(&files.real)
 	tablePath := d.tablePath(path)
-	if before == nil || !before.table.lost.Load() {
+	if (before == nil || !before.table.lost.Load()) && len(files.unseen) == 0 {
 		if err := f.openTable(tablePath, files); err == nil {
+			f.watch(files)
 			f.tell()
 			return f, nil
 		} else if !isNoTable(err) {
 			d.log.Warn("a table is of no use, another one takes its place", "table", tablePath, "error", err)
 		}
 	}
-	return f.build(ctx, tablePath, files)
+	built, err := f.build(ctx, tablePath, files)
+	if err != nil {
+		return nil, err
+	}
+	built.beSoPatient(before)
+	built.watch(files)
+	return built, nil
 }
 
 // madeMeanwhile returns the folder out of its table, if there is one now, which
@@ -169,7 +193,7 @@ func sameIDs(f *pcrFolder, files *folderFiles) bool {
 
 // listFolder lists a PCR folder and looks at its records.
 func (d *Dataset) listFolder(ctx context.Context, path string) (*folderFiles, error) {
-	files := &folderFiles{real: map[string]struct{}{}, infos: map[string]Info{}}
+	files := &folderFiles{real: map[string]struct{}{}, infos: map[string]Info{}, unseen: map[string]error{}}
 	err := d.store.ReadDir(ctx, path, func(e DirEntry) bool {
 		switch {
 		case isHidden(e) && pcr.IsRecordName(e.Name):
@@ -190,16 +214,17 @@ func (d *Dataset) listFolder(ctx context.Context, path string) (*folderFiles, er
 	for _, name := range files.records {
 		group.Go(func() error {
 			info, err := d.store.Stat(ctx, join(path, name))
-			if err != nil {
-				if isScarcity(err) {
-					return err
-				}
-				return nil // gone meanwhile; it counts as missing
-			}
 			mu.Lock()
 			defer mu.Unlock()
-			files.infos[name] = info
-			return nil
+			switch {
+			case err == nil:
+				files.infos[name] = info
+			case isScarcity(err):
+				return err
+			case storeFails(err):
+				files.unseen[name] = err
+			}
+			return nil // any other is gone meanwhile, and counts as missing
 		})
 	}
 	return files, group.Wait()
@@ -337,6 +362,9 @@ func (f *pcrFolder) indexEntries(ctx context.Context, files *folderFiles) (*fold
 		f.notes.Bad = append(f.notes.Bad, RefusedEntry{Name: b.Name, Reason: b.Err.Error()})
 	}
 	for _, e := range index.Entries {
+		if _, unseen := files.unseen[e.Name]; unseen {
+			continue // readRecords says so
+		}
 		if _, ok := files.infos[e.Name]; !ok {
 			f.notes.Missing = append(f.notes.Missing, e.Name)
 			continue

@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"time"
 
 	"prismfs/pcr"
 )
@@ -38,6 +39,13 @@ func (d *Dataset) look(ctx context.Context, path string, f *pcrFolder, inside st
 			info, err = d.store.Stat(ctx, at.record.path)
 			if err == nil && info.ID == at.record.info.ID {
 				return f, at, info, nil
+			}
+			if err != nil && storeFails(err) {
+				return f, found{}, Info{}, err // the record may be there as it was
+			}
+			if err == nil && at.record.Damage != "" && time.Since(f.loaded) < d.recheck {
+				// It was half there a moment ago, and may be written to all the time.
+				return f, found{}, Info{}, d.failed("look at", path, ErrChanged)
 			}
 			f.stale.Store(true)
 		}

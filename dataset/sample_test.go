@@ -54,8 +54,18 @@ func replace(t testing.TB, path string, content []byte) {
 type hookStore struct {
 	Store
 	opens  atomic.Int64
+	onStat func(path string) error
 	onOpen func(path string) error
 	onRead func(p []byte, off int64) (n int, err error, done bool)
+}
+
+func (s *hookStore) Stat(ctx context.Context, path string) (Info, error) {
+	if s.onStat != nil {
+		if err := s.onStat(path); err != nil {
+			return Info{}, err
+		}
+	}
+	return s.Store.Stat(ctx, path)
 }
 
 func (s *hookStore) Open(ctx context.Context, path string) (File, error) {
