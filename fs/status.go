@@ -2,6 +2,7 @@ package fs
 
 import (
 	"encoding/json"
+	"errors"
 	"net/http"
 	"os"
 	"strconv"
@@ -21,12 +22,15 @@ type Status struct {
 	Mountpoint string `json:"mountpoint"`
 	// Elsewhere says that the mount is in another mount namespace: that of a
 	// container, or of prismfs run.
-	Elsewhere bool   `json:"elsewhere"`
-	Source    string `json:"source"`
-	View      string `json:"view,omitempty"`
-	PID       int    `json:"pid,omitempty"`
-	LogFile   string `json:"log_file,omitempty"`
-	Version   string `json:"version,omitempty"`
+	Elsewhere bool `json:"elsewhere"`
+	// Detached says that the mount has left its mount point, where another one may be
+	// by now, and ends when the last file that is open in it is closed.
+	Detached bool   `json:"detached"`
+	Source   string `json:"source"`
+	View     string `json:"view,omitempty"`
+	PID      int    `json:"pid,omitempty"`
+	LogFile  string `json:"log_file,omitempty"`
+	Version  string `json:"version,omitempty"`
 
 	Counts *Counts `json:"counts,omitempty"` // nil of one that does not answer
 
@@ -109,6 +113,7 @@ func (m *mount) getStatus(w http.ResponseWriter, _ *http.Request) {
 		return
 	}
 	s, stats := m.identity(), m.stats()
+	s.Detached = errors.Is(m.attached(), ErrDetached)
 	s.Counts = &Counts{
 		Backend: stats.Backend, Passthrough: stats.Passthrough,
 		CacheBytes: stats.CacheBytes, CacheBudget: stats.CacheBudget, PinnedBytes: stats.PinnedBytes,

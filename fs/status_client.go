@@ -42,12 +42,12 @@ func Statuses(ctx context.Context) ([]Status, error) {
 		at := slices.IndexFunc(mounts, func(e mountEntry) bool { return belongs(e, r) })
 		switch {
 		case at >= 0:
-			r.Mountpoint = mounts[at].mountpoint
+			r.Mountpoint, r.Detached = mounts[at].mountpoint, false // moved, if it says that it is detached
 			mounts = slices.Delete(mounts, at, at+1)
 		case r.State == StateDead:
 			continue // a crash has left its socket, and somebody has unmounted
 		default:
-			r.Elsewhere = true
+			r.Elsewhere = !r.Detached
 		}
 		list = append(list, r)
 	}
@@ -65,9 +65,13 @@ func StatusesAt(list []Status, mountpoints []string) ([]Status, error) {
 		if err != nil {
 			return nil, &MountError{Mountpoint: path, Looking: true, Reason: reasonOf(err, ReasonNotMounted), Err: err}
 		}
-		at := slices.IndexFunc(list, func(s Status) bool { return s.Mountpoint == abs && !s.Elsewhere })
+		at := slices.IndexFunc(list, func(s Status) bool { return s.Mountpoint == abs && !s.Elsewhere && !s.Detached })
 		if at < 0 {
-			return nil, &MountError{Mountpoint: abs, Looking: true, Reason: ReasonNotMounted, Err: errors.New("no mount of yours is there")}
+			why := "no mount of yours is there"
+			if slices.ContainsFunc(list, func(s Status) bool { return s.Mountpoint == abs && s.Detached }) {
+				why += "; one that was is detached, and ends when its last open file is closed"
+			}
+			return nil, &MountError{Mountpoint: abs, Looking: true, Reason: ReasonNotMounted, Err: errors.New(why)}
 		}
 		out = append(out, list[at])
 	}

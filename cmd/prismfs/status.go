@@ -19,10 +19,12 @@ func newStatusCommand() *cobra.Command {
 		Short: "List your mounts and say how they are",
 		Long: `List the mounts of this user, of all users for root, and say how each is: what it
 shows, what its cache holds, how fast it is and how long it has been there. Mounts of
-prismfs run and of containers, which are not seen here, are listed too. A mount whose
-daemon does not answer within two seconds, or is gone, is shown as such, and the exit
-status is 1. Of MOUNTPOINTs these alone are listed, and the exit status is 0 only if all
-of them serve, which a readiness probe can ask; it is 15 where none of yours is mounted.`,
+prismfs run and of containers, which are not seen here, are listed too, and those that
+were detached (umount --lazy) while files in them were open, until these are closed. A
+mount whose daemon does not answer within two seconds, or is gone, is shown as such, and
+the exit status is 1. Of MOUNTPOINTs these alone are listed, and the exit status is 0 only
+if all of them serve, which a readiness probe can ask; it is 15 where none of yours is
+mounted.`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			list, err := fs.Statuses(cmd.Context())
 			if err != nil {
@@ -65,8 +67,13 @@ func printStatuses(w io.Writer, list []fs.Status) error {
 
 func printStatus(p *printer, s fs.Status) {
 	where := ""
-	if s.Elsewhere {
+	switch {
+	case s.Detached:
+		where = ", detached: it ends when its last open file is closed"
+	case s.Elsewhere && s.State == fs.StateServing:
 		where = ", in another mount namespace"
+	case s.Elsewhere: // its daemon cannot tell which
+		where = ", in another mount namespace or detached"
 	}
 	p.line("%s  %s%s", oneLine(s.Mountpoint), s.State, where)
 	if s.Why != "" {

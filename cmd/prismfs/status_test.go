@@ -133,6 +133,42 @@ func TestStatusWithoutSocket(t *testing.T) {
 	}
 }
 
+// TestStatusOfADetachedMount: it is told apart from one of another namespace, and from
+// another one in its place.
+func TestStatusOfADetachedMount(t *testing.T) {
+	packed, mnt := packedImages(t)
+	old := startInForeground(t, packed, mnt)
+	hold(t, filepath.Join(mnt, "cat", "0.npy"))
+	if status, out := output(t, prismfs("umount", "--lazy", mnt)); status != statusOK {
+		t.Fatalf("umount: status %d: %s", status, out)
+	}
+	if s, _ := statusOfMountAt(t, mnt); s == nil || s.State != fs.StateServing || !s.Detached || s.Elsewhere || s.PID != old.Process.Pid {
+		t.Errorf("status says %+v", s)
+	}
+	const detached = "serving, detached: it ends when its last open file is closed\n"
+	if _, out := output(t, prismfs("status")); !strings.Contains(out, mnt+"  "+detached) {
+		t.Errorf("status says %s", out)
+	}
+	if status, out := output(t, prismfs("status", mnt)); status != statusNotMounted || !strings.Contains(out, "one that was is detached") {
+		t.Errorf("status of its mount point: %d: %s", status, out)
+	}
+	stop(t, old.Process.Pid)
+	_, hung := output(t, prismfs("status"))
+	syscall.Kill(old.Process.Pid, syscall.SIGCONT)
+	if !strings.Contains(hung, mnt+"  no answer, in another mount namespace or detached\n") {
+		t.Errorf("when it hangs, status says %s", hung)
+	}
+	if status, out := output(t, prismfs("mount", packed, mnt)); status != statusOK {
+		t.Fatalf("mount: status %d: %s", status, out)
+	}
+	if _, out := output(t, prismfs("status")); !strings.Contains(out, mnt+"  "+detached) || !strings.Contains(out, mnt+"  serving\n") {
+		t.Errorf("of two, status says %s", out)
+	}
+	if status, out := output(t, prismfs("status", mnt)); status != statusOK || strings.Contains(out, "detached") {
+		t.Errorf("status of the one in its place: %d: %s", status, out)
+	}
+}
+
 // TestStatusOfRun: mounts of other namespaces are listed, those of users for root.
 func TestStatusOfRun(t *testing.T) {
 	n := newNobody(t)
