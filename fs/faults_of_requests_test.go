@@ -190,9 +190,10 @@ func TestSlowReadsOfShardsAreTold(t *testing.T) {
 	gate := make(chan struct{})
 	open := sync.OnceFunc(func() { close(gate) })
 	defer open()
-	var armed atomic.Bool
+	var armed, held atomic.Bool
 	m, dir, log := servedMount(t, func(operation, path string) {
 		if armed.Load() && operation == "open" && strings.HasSuffix(path, "held.l3") {
+			held.Store(true)
 			<-gate
 		}
 	})
@@ -205,6 +206,7 @@ func TestSlowReadsOfShardsAreTold(t *testing.T) {
 	if err := r.Start(); err != nil {
 		t.Fatal(err)
 	}
+	waitFor(t, "the read", held.Load) // which is told of once, whatever it waits for
 	late := time.Now().Add(slowAfter + time.Second)
 	waitFor(t, "a line about the read", func() bool {
 		m.tellSlow(late)
