@@ -45,10 +45,6 @@ func (b *Buffer[K]) Pin() {
 // the kernel did not take it.
 func (b *Buffer[K]) HoldsDescriptor() bool { return b.content.fd >= 0 }
 
-// InMemory reports whether the buffer is memory of this process, of which Slice gives
-// parts without copying.
-func (b *Buffer[K]) InMemory() bool { return b.content.mem != nil }
-
 // Unpin ends a pin that Get or Pin gave.
 func (b *Buffer[K]) Unpin() { b.cache.unpin(b) }
 

@@ -124,6 +124,7 @@ func (l *kernelLayer) requestCounts() map[string]uint64 {
 
 func (l *kernelLayer) Lookup(cancel <-chan struct{}, h *fuse.InHeader, name string, out *fuse.EntryOut) fuse.Status {
 	l.count(opLookup)
+	l.names.looksInto(h.NodeId)
 	l.flight.begin(cancel, opLookup)
 	defer l.flight.end(cancel)
 	status := l.RawFileSystem.Lookup(cancel, h, name, out)
@@ -174,6 +175,7 @@ func (l *kernelLayer) OpenDir(cancel <-chan struct{}, in *fuse.OpenIn, out *fuse
 
 func (l *kernelLayer) ReadDir(cancel <-chan struct{}, in *fuse.ReadIn, out *fuse.DirEntryList) fuse.Status {
 	l.count(opReaddir)
+	l.names.looksInto(in.NodeId)
 	l.flight.begin(cancel, opReaddir)
 	defer l.flight.end(cancel)
 	if of, ok := l.listings.Load(in.Fh); ok {

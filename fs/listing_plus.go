@@ -19,6 +19,7 @@ import (
 // ReadDirPlus answers with names, and attributes where somebody wants them.
 func (l *kernelLayer) ReadDirPlus(cancel <-chan struct{}, in *fuse.ReadIn, out *fuse.DirEntryList) fuse.Status {
 	l.count(opReaddir)
+	l.names.looksInto(in.NodeId)
 	q := l.flight.begin(cancel, opReaddir)
 	defer l.flight.end(cancel)
 	v, ok := l.listings.Load(in.Fh)

@@ -129,7 +129,6 @@ type mount struct {
 	plans   *plans
 	streams *streams
 	direct  directReads
-	pushes  pagePushes
 	sizes   requestSizes
 	readers *readerTimes
 	layer   *kernelLayer

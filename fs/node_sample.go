@@ -68,8 +68,6 @@ type sampleHandle struct {
 	reads, read atomic.Int64 // requests and bytes of a direct handle
 	refill      bool         // an open before this has filled the file's pages
 	filled      atomic.Int64 // bytes of pages that this one has filled
-	run         fillRun
-	closed      atomic.Bool
 }
 
 // fillAttr writes the attributes; they never change.
@@ -158,7 +156,6 @@ func (h *sampleHandle) Read(ctx context.Context, dest []byte, off int64) (fuse.R
 			h.node.mapped.Store(true)
 		}
 		h.filled.Add(int64(len(data)))
-		h.pushAround(span{off, off + int64(len(data))})
 	case h.direct:
 		h.reads.Add(1)
 		h.read.Add(int64(len(data)))
@@ -169,7 +166,6 @@ func (h *sampleHandle) Read(ctx context.Context, dest []byte, off int64) (fuse.R
 // Release ends an open; the last one lets the buffer go.
 func (h *sampleHandle) Release(ctx context.Context) syscall.Errno {
 	n := h.node
-	h.closed.Store(true)
 	if h.direct {
 		n.m.direct.closed(h.reads.Load(), h.read.Load())
 	} else {

@@ -1,6 +1,8 @@
 package fs
 
 import (
+	"maps"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -32,6 +34,13 @@ const (
 	longForgetPause = 10 * time.Second
 	// pruneNodes is how many nodes go into one message.
 	pruneNodes = 512
+	// A kernel before Linux 6.18 that is told to forget a name waits for whoever looks for
+	// another one in its folder, and deaf to every signal: a daemon that is killed in such a
+	// wait never ends, nor does who waits for it. So it is asked for names of folders in
+	// which nobody has looked for quietFor, but where there are busyShare as many as
+	// there should be.
+	quietFor  = time.Second
+	busyShare = 2
 )
 
 // namesFor is how many names may be remembered beside a cache.
@@ -47,11 +56,13 @@ type remembered struct {
 	lookups atomic.Int64 // that have not been taken back
 	asked   atomic.Uint64
 	over    chan struct{} // has one element when there are too many
+	byName  atomic.Bool   // the kernel forgets names, not nodes
 
 	mu    sync.Mutex
 	most  int // no bound while it is 0
 	gone  uint64
 	nodes map[uint64]rememberedNode
+	looks map[uint64]time.Time // when somebody last looked into a folder, if byName
 }
 
 type rememberedNode struct {
@@ -61,7 +72,7 @@ type rememberedNode struct {
 }
 
 func newRemembered() *remembered {
-	return &remembered{over: make(chan struct{}, 1), nodes: make(map[uint64]rememberedNode)}
+	return &remembered{over: make(chan struct{}, 1), nodes: make(map[uint64]rememberedNode), looks: make(map[uint64]time.Time)}
 }
 
 // limit sets the bound.
@@ -69,6 +80,16 @@ func (r *remembered) limit(names int) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.most = names
+}
+
+// looksInto books that somebody asks for a name of a folder, or for all.
+func (r *remembered) looksInto(folder uint64) {
+	if !r.byName.Load() {
+		return
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.looks[folder] = time.Now()
 }
 
 // lookedUp books what the kernel is told of a name.
@@ -83,10 +104,7 @@ func (r *remembered) lookedUp(parent uint64, name string, out *fuse.EntryOut) {
 	n.lookups++
 	r.nodes[out.NodeId] = n
 	if r.most > 0 && len(r.nodes) > r.most {
-		select {
-		case r.over <- struct{}{}:
-		default:
-		}
+		r.tell()
 	}
 }
 
@@ -101,6 +119,7 @@ func (r *remembered) forgot(node, lookups uint64) {
 	}
 	if n.lookups <= lookups {
 		delete(r.nodes, node)
+		delete(r.looks, node)
 		r.gone++
 		return
 	}
@@ -116,7 +135,9 @@ func (r *remembered) held() (nodes, most int, gone uint64) {
 	return len(r.nodes), r.most, r.gone
 }
 
-// surplus picks nodes that should be forgotten: any, as a map has it.
+// surplus picks nodes that should be forgotten: any, as a map has it, or any in folders
+// that are quiet. A kernel that forgets nodes waits for nobody who looks; but for pages
+// that its read-ahead of a file has asked for which was closed before they came.
 func (r *remembered) surplus() map[uint64]rememberedNode {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -124,12 +145,12 @@ func (r *remembered) surplus() map[uint64]rememberedNode {
 	if r.most == 0 || len(r.nodes) <= r.most {
 		return nil
 	}
-	picked := make(map[uint64]rememberedNode, want)
+	picked, now := make(map[uint64]rememberedNode, want), time.Now()
 	for node, n := range r.nodes {
 		if len(picked) == want {
 			break
 		}
-		if n.parent != 0 {
+		if n.parent != 0 && (now.Sub(r.looks[n.parent]) >= quietFor || len(r.nodes) > busyShare*r.most) {
 			picked[node] = n
 		}
 	}
@@ -154,6 +175,7 @@ func (m *mount) boundNames(kernel forgetter, force Fallbacks) {
 	if force.NoPrune {
 		kernel = namesOnly{kernel}
 	}
+	m.layer.names.byName.Store(kernel.PruneNotify(nil) == fuse.ENOSYS)
 	pause := forgetPause
 	for {
 		select {
@@ -168,41 +190,40 @@ func (m *mount) boundNames(kernel forgetter, force Fallbacks) {
 			return
 		case <-time.After(pause):
 		}
-		if _, _, now := m.layer.names.held(); now-before < uint64(asked)/2 {
+		held, most, now := m.layer.names.held()
+		switch {
+		case asked == 0 && held > most: // all are in folders that are not quiet
+			pause = quietFor
+			m.layer.names.tell()
+		case now-before < uint64(asked)/2:
 			pause = min(2*pause, longForgetPause)
-		} else {
+		default:
 			pause = forgetPause
 		}
+	}
+}
+
+// tell says that there are too many names.
+func (r *remembered) tell() {
+	select {
+	case r.over <- struct{}{}:
+	default:
 	}
 }
 
 // askToForget asks for the surplus: at once where the kernel can be (Linux 6.18),
 // else name by name.
 func (r *remembered) askToForget(kernel forgetter) (asked int) {
-	nodes := make([]uint64, 0, pruneNodes)
-	one := false
-	prune := func() {
-		if len(nodes) > 0 && !one {
-			one = kernel.PruneNotify(nodes) == fuse.ENOSYS
-		}
-	}
 	surplus := r.surplus()
 	r.asked.Add(uint64(len(surplus)))
-	for node := range surplus {
-		if nodes = append(nodes, node); len(nodes) == pruneNodes {
-			prune()
-			nodes = nodes[:0]
+	if r.byName.Load() {
+		for _, n := range surplus {
+			kernel.EntryNotify(n.parent, n.name)
 		}
-		if one {
-			break
-		}
+		return len(surplus)
 	}
-	prune()
-	for _, n := range surplus {
-		if !one {
-			break
-		}
-		kernel.EntryNotify(n.parent, n.name)
+	for nodes := range slices.Chunk(slices.Collect(maps.Keys(surplus)), pruneNodes) {
+		kernel.PruneNotify(nodes)
 	}
 	return len(surplus)
 }

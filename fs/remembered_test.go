@@ -5,6 +5,7 @@ import (
 	"maps"
 	"os"
 	"path/filepath"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -66,6 +67,7 @@ func TestNamesAreBounded(t *testing.T) {
 		r := newRemembered()
 		r.limit(1600)
 		k := newForgetful(r, old)
+		r.byName.Store(old)
 		lookedUpNames(r, k, 0, 1600)
 		select {
 		case <-r.over:
@@ -91,6 +93,48 @@ func TestNamesAreBounded(t *testing.T) {
 		if r.askToForget(k) != 0 {
 			t.Error("the kernel is asked again for nothing")
 		}
+	}
+}
+
+// A kernel that is told to forget a name waits for who looks for another one in its
+// folder, so names of other folders come first.
+func TestNamesOfQuietFoldersAreForgotten(t *testing.T) {
+	const quiet, busy = 7, 8
+	lookUp := func(r *remembered, parent uint64, from, to int) {
+		for i := from; i < to; i++ {
+			r.looksInto(parent)
+			r.lookedUp(parent, fmt.Sprint(i), &fuse.EntryOut{NodeId: uint64(100 + i)})
+		}
+	}
+	r := newRemembered()
+	r.limit(160)
+	r.byName.Store(true)
+	k := newForgetful(r, true)
+	lookUp(r, quiet, 0, 100)
+	r.looks[quiet] = time.Now().Add(-quietFor)
+	lookUp(r, busy, 100, 200)
+	if asked := r.askToForget(k); asked != 50 {
+		t.Errorf("asked for %d names, want 50", asked)
+	}
+	for name := range k.told {
+		if !strings.HasPrefix(name, "7/") {
+			t.Errorf("asked for %s, of a folder in which somebody looks", name)
+		}
+	}
+	lookUp(r, busy, 200, 161*busyShare)
+	r.looks[quiet] = time.Now()
+	if asked := r.askToForget(k); asked != 161*busyShare-150 {
+		t.Errorf("asked for %d of far too many names, want %d", asked, 161*busyShare-150)
+	}
+	r.lookedUp(1, "folder", &fuse.EntryOut{NodeId: busy, Attr: fuse.Attr{Mode: fuse.S_IFDIR}})
+	r.forgot(busy, 1)
+	if _, ok := r.looks[busy]; ok {
+		t.Error("a folder that is gone is remembered")
+	}
+	r.byName.Store(false)
+	r.looksInto(9)
+	if _, ok := r.looks[9]; ok {
+		t.Error("looks are remembered for a kernel that forgets nodes")
 	}
 }
 

@@ -63,9 +63,8 @@ type Stats struct {
 	Requests         map[string]uint64 `json:"requests"`
 	Backend          string            `json:"backend"` // what decodes now: cuda, or of the CPU avx2 or go
 	Device           DeviceStats       `json:"device"`
-	PushedBytes      uint64            `json:"pushed_bytes"` // stored in the kernel's page cache ahead of readers
-	Medium           string            `json:"medium"`       // where buffers live: tmpfs, memfd or memory
-	Passthrough      any               `json:"passthrough"`  // true, or why not
+	Medium           string            `json:"medium"`      // where buffers live: tmpfs, memfd or memory
+	Passthrough      any               `json:"passthrough"` // true, or why not
 	RegisterFailures uint64            `json:"register_failures"`
 	Memory           MemoryUse         `json:"memory"`
 	LookupsHeld      int64             `json:"lookups_held"`          // of inodes that the kernel has not forgotten
@@ -110,7 +109,6 @@ func (m *mount) stats() Stats {
 		Requests:         m.layer.requestCounts(),
 		Backend:          d.Backend,
 		Device:           deviceStats(d.Device),
-		PushedBytes:      m.pushes.bytes.Load(),
 		Medium:           m.medium,
 		Passthrough:      m.passthrough,
 		RegisterFailures: c.RegisterFailures,

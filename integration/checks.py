@@ -663,7 +663,8 @@ def check_names_are_forgotten(mount, files, few):
         while (after := stats(mount))["names_held"] > few and time.monotonic() < deadline:
             time.sleep(0.05)
         expect(after["names_held"] <= few, f"{after['names_held']} names are held")
-        expect(after["names_asked_to_forget"] > files, f"only {after['names_asked_to_forget']} were to be forgotten")
+        # In a folder where somebody looks there may be twice as many.
+        expect(after["names_asked_to_forget"] > files - 2 * few, f"only {after['names_asked_to_forget']} were to be forgotten")
         for file in held:
             file.seek(0)
             expect(file.read() == content, f"{file.name} has other bytes than before")

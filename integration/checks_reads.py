@@ -255,8 +255,8 @@ def copied(pages, up):
 
 
 def check_page_cache(mount, files, direct):
-    """Where the daemon answers reads: the first open is read past the kernel's pages, the others fill them, in part
-    unasked, whoever reads again asks nobody, and a file that keeps losing them is read past them again."""
+    """Where the daemon answers reads: the first open is read past the kernel's pages, the others fill them, whoever
+    reads again asks nobody, and a file that keeps losing them is read past them again."""
     def counted(act):
         before = stats(mount)["requests"]["read"]
         act()
@@ -281,11 +281,11 @@ def check_page_cache(mount, files, direct):
             expect(again > 0, f"{name}: the first open left pages behind")
         else:
             read(os.path.join(mount, name))
-        pushed = stats(mount)["pushed_bytes"]
         first, again = read_twice(name, want)
         expect(again == 0, f"{name}: {again} requests for pages that are there")
-        # How many requests are spared depends on who gets a processor first.
-        expect(stats(mount)["pushed_bytes"] > pushed, f"{name}: nothing was stored ahead of the reader, who took {first} requests")
+        # A daemon that stores pages unasked waits in the kernel for those that were asked for meanwhile, and if it is
+        # killed then, it never ends.
+        expect(first >= len(want) // PIECE, f"{name}: {first} requests for {len(want)} bytes: the daemon stores pages unasked")
     *mapped, lost = wanted
     for name in mapped:
         want = wanted[name]
@@ -300,4 +300,4 @@ def check_page_cache(mount, files, direct):
         for _ in range(12):  # opens in whose beginning the pages are gone
             _, again = read_twice(lost, wanted[lost])
         expect(again > 0, f"{lost}: its pages are filled again and again")
-    return {"pushed": stats(mount)["pushed_bytes"], "reads": stats(mount)["requests"]["read"]}
+    return {"reads": stats(mount)["requests"]["read"]}

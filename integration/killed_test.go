@@ -4,9 +4,12 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
+	"time"
 )
 
 // home is where a user's programs leave things, for the time of a test.
@@ -133,6 +136,72 @@ func killUnderLoad(t *testing.T, f fixtures, m mode, uid int) {
 	}
 	if group != "" {
 		waitUntil(t, "the memory of decoded files is free", func() bool { return cgroupStat(t, group, "total_shmem") == 0 })
+	}
+}
+
+// readUntilDead reads the files in the folder $1 through the page cache, whose pages it
+// drops each time, until one fails.
+const readUntilDead = `
+import os, random, sys
+names = [os.path.join(sys.argv[1], name) for name in os.listdir(sys.argv[1])]
+print("go", flush=True)
+while True:
+    try:
+        file = os.open(random.choice(names), os.O_RDONLY)
+        os.posix_fadvise(file, 0, 0, os.POSIX_FADV_DONTNEED)
+        while os.read(file, 1 << 20):
+            pass
+        os.close(file)
+    except OSError:
+        sys.exit(0)
+`
+
+// TestKilledInMidRead: a daemon that is killed while the kernel fills pages ends, and so do
+// those who read. It may not be in a call that waits, deaf to signals, for pages which
+// it should give itself; with such calls one of 40 hung on a busy machine.
+func TestKilledInMidRead(t *testing.T) {
+	f := testFixtures(t)
+	rounds := 3
+	if os.Getenv(envWhole) != "" {
+		rounds = 60
+	}
+	for round := range rounds {
+		mt := mount(t, f.path("fio-packed"), memory)
+		mt.killed = true
+		var readers []*exec.Cmd
+		for range 4 {
+			r := exec.Command(python(), "-c", readUntilDead, mt.dir)
+			out, err := r.StdoutPipe()
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := r.Start(); err != nil {
+				t.Fatal(err)
+			}
+			if _, err := out.Read(make([]byte, 2)); err != nil {
+				t.Fatal("a reader did not begin:", err)
+			}
+			readers = append(readers, r)
+		}
+		time.Sleep(time.Second/2 + time.Duration(round%7)*37*time.Millisecond)
+		if err := mt.cmd.Process.Kill(); err != nil {
+			t.Fatal(err)
+		}
+		ended := make(chan struct{})
+		go func() {
+			<-mt.done
+			for _, r := range readers {
+				_ = r.Wait() // that it ends is what counts
+			}
+			close(ended)
+		}()
+		select {
+		case <-ended:
+		case <-time.After(stopTimeout):
+			_ = syscall.Unmount(mt.dir, syscall.MNT_FORCE) // or nothing would ever end
+			t.Fatalf("round %d: the daemon, or who read, did not end within %v of the kill", round, stopTimeout)
+		}
+		detach(mt.dir)
 	}
 }
 
