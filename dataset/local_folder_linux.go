@@ -28,8 +28,8 @@ func (s *LocalStore) OpenFolder(ctx context.Context, path string) (nearFolder, e
 		return nil, s.failed("open", path, err)
 	}
 	fd, err := -1, error(nil)
-	if s.conn.Control(func(uintptr) { fd, err = s.b.openUnlinked(path) }) != nil {
-		err = fs.ErrClosed // the only reason that Control has
+	if closed := s.within(func(b *beneath) { fd, err = b.openUnlinked(path) }); closed != nil {
+		err = closed
 	}
 	if err != nil {
 		return nil, s.failed("open", path, err)

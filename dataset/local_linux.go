@@ -7,6 +7,8 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"syscall"
 
 	"golang.org/x/sys/unix"
@@ -24,11 +26,20 @@ import (
 // folders that they lead through.
 //
 // Renaming or moving the folder does not disturb the store, and a file system
-// that is mounted somewhere in the folder is part of it.
+// that is mounted somewhere in the folder is part of it. Where the folder is removed
+// and made anew, Reopen has the store be the new one.
 type LocalStore struct {
 	dir  string
-	root *os.File
-	conn syscall.RawConn // of root
+	root atomic.Pointer[localRoot]
+
+	mu     sync.Mutex // of Reopen and Close
+	closed bool
+}
+
+// localRoot is the open folder of a store.
+type localRoot struct {
+	f    *os.File
+	conn syscall.RawConn // of f
 	b    beneath
 }
 
@@ -56,33 +67,63 @@ func OpenLocal(dir string) (*LocalStore, error) {
 	if err != nil {
 		return fail(err)
 	}
+	root, err := newLocalRoot(fd, realDir)
+	if err != nil {
+		return fail(err)
+	}
+	s := &LocalStore{dir: abs}
+	s.root.Store(root)
+	return s, nil
+}
+
+// newLocalRoot makes a root of a descriptor, and owns it, error or not.
+func newLocalRoot(fd int, realDir string) (*localRoot, error) {
 	var st unix.Stat_t
 	if err := unix.Fstat(fd, &st); err != nil {
 		unix.Close(fd)
-		return fail(err)
+		return nil, err
 	}
-	root := os.NewFile(uintptr(fd), realDir)
-	conn, err := root.SyscallConn()
+	f := os.NewFile(uintptr(fd), realDir)
+	conn, err := f.SyscallConn()
 	if err != nil {
-		root.Close()
-		return fail(err)
+		f.Close()
+		return nil, err
 	}
 	b := beneath{root: fd, at: placeOf(&st), realDir: realDir, walkOnly: !openat2Works(fd)}
-	return &LocalStore{dir: abs, root: root, conn: conn, b: b}, nil
+	return &localRoot{f: f, conn: conn, b: b}, nil
+}
+
+// within calls do with the folder, which stays open until it returns. It fails with
+// fs.ErrClosed alone.
+func (s *LocalStore) within(do func(b *beneath)) error {
+	for {
+		root := s.root.Load()
+		if root.conn.Control(func(uintptr) { do(&root.b) }) == nil {
+			return nil
+		}
+		if s.root.Load() == root { // it was not reopened meanwhile
+			return fs.ErrClosed
+		}
+	}
 }
 
 // WatchLinks is for a store whose files are shown to others than who runs this
 // process: permissions of what a link leads to are given only as far as every
 // folder on the link's way can be searched by whom they speak of. It comes
 // before all other calls.
-func (s *LocalStore) WatchLinks() { s.b.watched = true }
+func (s *LocalStore) WatchLinks() { s.root.Load().b.watched = true }
 
 // String returns the absolute path of the folder.
 func (s *LocalStore) String() string { return s.dir }
 
 // Close closes the folder. Calls under way are finished, later ones give
 // fs.ErrClosed.
-func (s *LocalStore) Close() error { return s.root.Close() }
+func (s *LocalStore) Close() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.closed = true
+	return s.root.Load().f.Close()
+}
 
 // Stat describes what path leads to. It needs no permission to read it.
 func (s *LocalStore) Stat(ctx context.Context, path string) (Info, error) {
@@ -214,8 +255,8 @@ func (s *LocalStore) look(ctx context.Context, path string) (int, Info, error) {
 
 // openBeneath opens a path. The folder stays open until it has done so.
 func (s *LocalStore) openBeneath(path string, flags int) (fd int, through passage, err error) {
-	if s.conn.Control(func(uintptr) { fd, through, err = s.b.open(path, flags) }) != nil {
-		return -1, nil, fs.ErrClosed // the only reason that Control has
+	if closed := s.within(func(b *beneath) { fd, through, err = b.open(path, flags) }); closed != nil {
+		return -1, nil, closed
 	}
 	return fd, through, err
 }

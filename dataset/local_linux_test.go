@@ -22,10 +22,10 @@ import (
 func stores(t *testing.T, dir string) map[string]*LocalStore {
 	t.Helper()
 	m := map[string]*LocalStore{"openat2": openLocal(t, dir), "walk": openLocal(t, dir)}
-	if m["openat2"].b.walkOnly {
+	if m["openat2"].root.Load().b.walkOnly {
 		t.Log("openat2 is not to be had here: both stores walk")
 	}
-	m["walk"].b.walkOnly = true
+	m["walk"].root.Load().b.walkOnly = true
 	return m
 }
 
@@ -558,7 +558,7 @@ func TestDescriptor(t *testing.T) {
 		if _, err := unix.Pread(fd, buf, 0); err != nil || !bytes.Equal(buf, []byte("content")) {
 			t.Errorf("read through the descriptor: %q, %v", buf, err)
 		}
-		for _, d := range []int{fd, s.b.root} {
+		for _, d := range []int{fd, s.root.Load().b.root} {
 			flags, err := unix.FcntlInt(uintptr(d), unix.F_GETFD, 0)
 			if err != nil || flags&unix.FD_CLOEXEC == 0 {
 				t.Errorf("descriptor %d has the flags %#x, %v: it would be inherited", d, flags, err)

@@ -216,6 +216,7 @@ func Mount(opt Options) (*Mounted, error) {
 	}
 	m.beginAnswering()
 	m.warnOfSource()
+	go m.watchSource(local)
 	m.log.Info("mounted", "source", store.String(), "mountpoint", opt.Mountpoint, "view", opt.View.String(),
 		"cache_bytes", m.cacheStats().Budget, "medium", m.medium, "passthrough", m.stats().Passthrough)
 	return &Mounted{m: m, server: server}, nil

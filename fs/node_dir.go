@@ -125,7 +125,11 @@ func (d *dirNode) newChild(ctx context.Context, n gofs.InodeEmbedder, written st
 // walks the tree would never end.
 func (d *dirNode) loop(t target) error {
 	for p := d; p != nil; p = p.parent {
-		if p.at.source != t.at.source && p.id.Dev == t.info.ID.Dev && p.id.Ino == t.info.ID.Ino {
+		if p.at.source == t.at.source || p.id.Dev != t.info.ID.Dev || p.id.Ino != t.info.ID.Ino {
+			continue
+		}
+		// What p was may have been removed, and its number be another folder's by now.
+		if now, err := p.stat(); err == nil && now.ID.Dev == p.id.Dev && now.ID.Ino == p.id.Ino {
 			return syscall.ELOOP
 		}
 	}
