@@ -325,7 +325,7 @@ func (p *packer) pack(ctx context.Context, t task, f *os.File, info fs.FileInfo,
 		}
 		switch there.state {
 		case foreign:
-			return refusal(fmt.Sprintf("%s exists, holds another image and is not older: remove it, or choose another destination", Printable(out))), nil
+			return refusal(fmt.Sprintf("%s exists, is newer, and holds another image or is damaged: remove it if it may be made anew, or choose another destination", Printable(out))), nil
 		case upToDate:
 			if err := p.target.root.Chtimes(out, time.Time{}, info.ModTime()); err != nil {
 				return outcome{}, err

@@ -32,6 +32,8 @@ type prior struct {
 	older  bool   // than the source
 	stale  bool   // in another coding, or with another label, than is wanted now
 	doubt  bool   // in a coding that is perhaps not the one wanted now
+	named  bool   // its head has the name and class of the source
+	shape  raster.Shape
 	reason string // of foreign
 }
 
@@ -67,13 +69,14 @@ func (p *packer) existing(out string, source fs.FileInfo, t task) (prior, error)
 		return result, nil
 	}
 	meta := info.Meta
-	result.coding = info.Coding
+	result.coding, result.shape = info.Coding, info.Shape
 	fits := p.fits(info, source.Size())
 	result.stale, result.doubt = fits == no, fits == perhaps
 	if info.Version >= 2 {
 		if meta.OriginalName != t.name {
 			return occupied, nil
 		}
+		result.named = meta.Class == t.class
 		result.stale = result.stale || meta.Class != t.class || !sameLabel(meta.Label, t.label)
 	}
 	switch {
@@ -158,10 +161,12 @@ func sameCoding(encoded []byte, there prior) bool {
 // compare says what an earlier output is whose time is not the source's, by its
 // pixels.
 func (p *packer) compare(out string, img raster.Image, there prior) (state, error) {
-	same, err := p.samePixels(out, img)
+	same, damaged, err := p.samePixels(out, img, there)
 	switch {
 	case err != nil:
 		return foreign, err
+	case damaged:
+		return outdated, nil
 	case same && there.stale, !same && there.older:
 		return outdated, nil
 	case !same:
@@ -183,16 +188,20 @@ func (p *packer) damaged(f io.ReaderAt, size int64) bool {
 	return err != nil
 }
 
-// samePixels tells whether an earlier output holds an image; one that cannot
-// be decoded does not.
-func (p *packer) samePixels(out string, img raster.Image) (bool, error) {
+// samePixels tells whether an earlier output holds an image, or did before it was
+// damaged: by its head, which has a checksum of its own, it was made of a file of
+// this name and class, and of this shape. Another one that cannot be decoded does not.
+func (p *packer) samePixels(out string, img raster.Image, there prior) (same, damaged bool, err error) {
 	data, err := p.target.root.ReadFile(out)
 	if err != nil {
-		return false, fmt.Errorf("reading an earlier output: %w", err)
+		return false, false, fmt.Errorf("reading an earlier output: %w", err)
 	}
 	info, pixels, err := decodeL3(p.decoder, data, p.pixels)
 	p.pixels = pixels
-	return err == nil && info.Shape == img.Shape && bytes.Equal(pixels, img.Pix), nil
+	if err != nil {
+		return false, there.named && there.shape == img.Shape, nil
+	}
+	return info.Shape == img.Shape && bytes.Equal(pixels, img.Pix), false, nil
 }
 
 // sameTime compares the times of a source and its output. File systems that

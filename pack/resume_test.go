@@ -101,6 +101,19 @@ func TestResumeAfterChanges(t *testing.T) {
 			}
 			writeTree(t, dst, map[string][]byte{"a/one.l3": data})
 		}, 3, 0, []string{"a/one.png"}},
+		{"damaged in place", func(t *testing.T, _, dst string) {
+			damageTail(t, filepath.Join(dst, "a/one.l3"))
+			setTime(t, filepath.Join(dst, "a/one.l3"), newer)
+		}, 3, 1, nil},
+		{"another image's, and damaged", func(t *testing.T, _, dst string) {
+			data, err := os.ReadFile(filepath.Join(dst, "b/two.l3"))
+			if err != nil {
+				t.Fatal(err)
+			}
+			writeTree(t, dst, map[string][]byte{"a/one.l3": data})
+			damageTail(t, filepath.Join(dst, "a/one.l3"))
+			setTime(t, filepath.Join(dst, "a/one.l3"), newer)
+		}, 3, 0, []string{"a/one.png"}},
 		{"a link in the place", func(t *testing.T, _, dst string) {
 			replaceByLink(t, filepath.Join(dst, "a/one.l3"))
 		}, 3, 0, []string{"a/one.png"}},
