@@ -73,7 +73,7 @@ type Options struct {
 	MountOptions []string
 	// NonEmpty allows a mount point that has files, which the mount hides.
 	NonEmpty bool
-	// Mkdir makes the mount point if it is missing; its parent has to be there.
+	// Mkdir makes the mount point if it is missing, and the folders above it. They stay.
 	Mkdir        bool
 	EntryTimeout time.Duration // of names; 0 takes DefaultTimeout, a negative one is none
 	AttrTimeout  time.Duration // of attributes; the same
@@ -167,6 +167,11 @@ func Mount(opt Options) (*Mounted, error) {
 		opt.Mountpoint = filepath.Clean(opt.Mountpoint)
 		err = checkHandedOver(opt.Mountpoint, fd)
 	default:
+		if opt.Mkdir {
+			if err := makeParents(opt.Source, opt.Mountpoint); err != nil {
+				return nil, &MountError{Mountpoint: opt.Mountpoint, Reason: reasonOf(err, ReasonMountpoint), Err: err}
+			}
+		}
 		unlock, lockErr := lockMountpoint(opt.Mountpoint)
 		if lockErr != nil {
 			return nil, lockErr

@@ -147,6 +147,20 @@ func checkMountpoint(source, mountpoint string, nonEmpty, mkdir bool, log *slog.
 	return abs, nil
 }
 
+// makeParents makes the folders above a mount point, but none in the source: a mount
+// point there is refused.
+func makeParents(source, mountpoint string) error {
+	abs, err := absolute(mountpoint)
+	if err != nil {
+		return err
+	}
+	if from, err := absolute(source); err != nil || within(abs, from) {
+		return err
+	}
+	_, err = inTime(background, abs, func() (struct{}, error) { return struct{}{}, os.MkdirAll(filepath.Dir(abs), 0o755) })
+	return err
+}
+
 func readNames(dir string, n int) ([]string, error) {
 	f, err := os.Open(dir)
 	if err != nil {

@@ -189,7 +189,7 @@ func (f *mountFlags) register(cmd *cobra.Command) {
 	flags.StringVar(&f.backend, "backend", "auto", "what decodes: cpu, cuda (an NVIDIA GPU, or the mount is refused), or auto (a GPU where there is one)")
 	flags.StringVar(&f.device, "device", "", "the GPU that decodes: its index, UUID or the UUID of a MIG part (default: the freest)")
 	flags.BoolVar(&f.allowOther, "allow-other", false, "let other users read, as the permissions of the source allow")
-	flags.BoolVar(&f.mkdir, "mkdir", false, "make the mount point if it does not exist (its parent has to be there)")
+	flags.BoolVar(&f.mkdir, "mkdir", false, "make the mount point, and the folders above it, if they do not exist; they stay")
 	flags.BoolVar(&f.nonEmpty, "nonempty", false, "mount over a folder that has files")
 	f.options.flags = flags
 	flags.BoolVar(&f.options.sloppy, "sloppy", false, "pass over options after -o that are unknown")

@@ -144,8 +144,19 @@ func TestMakesTheMountpoint(t *testing.T) {
 	if status, out := output(t, prismfs("mount", packed, mnt)); status != statusMountPoint || !strings.Contains(out, "--mkdir") {
 		t.Errorf("a missing mount point: status %d: %s", status, out)
 	}
-	if status, out := output(t, prismfs("mount", "--mkdir", packed, filepath.Join(mnt, "deeper"))); status != statusMountPoint {
-		t.Errorf("without its parent, too: status %d: %s", status, out)
+	inside := filepath.Join(packed, "new", "mnt")
+	if status, out := output(t, prismfs("mount", "--mkdir", packed, inside)); status != statusMountPoint {
+		t.Errorf("in the source: status %d: %s", status, out)
+	}
+	if _, err := os.Stat(filepath.Dir(inside)); err == nil {
+		t.Error("a folder was made in the source")
+	}
+	deeper := filepath.Join(parent, "one", "two", "three")
+	if status, out := output(t, prismfs("mount", "--mkdir", packed, deeper)); status != statusOK || !isMounted(t, deeper) {
+		t.Errorf("without its parents, too: status %d: %s", status, out)
+	}
+	if status, out := output(t, prismfs("umount", deeper)); status != statusOK {
+		t.Fatalf("umount: status %d: %s", status, out)
 	}
 	if status, out := output(t, prismfs("mount", "--mkdir", packed, mnt)); status != statusOK || !isMounted(t, mnt) {
 		t.Errorf("--mkdir: status %d: %s", status, out)
