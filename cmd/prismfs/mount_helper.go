@@ -2,6 +2,7 @@ package main
 
 import (
 	"path/filepath"
+	"slices"
 	"strings"
 )
 
@@ -23,11 +24,23 @@ func isMountHelper(name string) bool {
 func helperArguments(args []string) (line []string, fake bool, err error) {
 	var places []string
 	line = []string{"mount"}
+	sloppy := false
 	for i := 0; i < len(args); i++ {
 		arg := args[i]
 		if !strings.HasPrefix(arg, "-") || arg == "-" {
 			places = append(places, arg)
 			continue
+		}
+		switch arg {
+		case "-h", "--help":
+			return []string{"mount", "--help"}, false, nil
+		case "-V", "--version":
+			return []string{"version"}, false, nil
+		case "--sloppy":
+			arg = "-s"
+		}
+		if strings.HasPrefix(arg, "--") {
+			return nil, false, usageError("mount.prismfs: there is no option %s; flags of 'prismfs mount' stand after -o, as in -o view=png,cache=4GiB", arg)
 		}
 		for j := 1; j < len(arg); j++ {
 			switch letter := arg[j]; letter {
@@ -35,7 +48,7 @@ func helperArguments(args []string) (line []string, fake bool, err error) {
 			case 'f':
 				fake = true
 			case 's':
-				line = append(line, "--sloppy")
+				sloppy = true
 			case 'o', 't', 'N':
 				value := arg[j+1:]
 				if value == "" {
@@ -52,12 +65,15 @@ func helperArguments(args []string) (line []string, fake bool, err error) {
 				}
 				j = len(arg)
 			default:
-				return nil, false, usageError("mount.prismfs: mount(8) has no option -%c for helpers", letter)
+				return nil, false, usageError("mount.prismfs: mount(8) has no option -%c for helpers; there are -s, -f, -n, -v and -o OPTIONS", letter)
 			}
 		}
 	}
 	if len(places) != 2 {
 		return nil, false, usageError("mount.prismfs: mount(8) names a source and a mount point, not %q", places)
+	}
+	if sloppy { // before the options that it is about
+		line = slices.Insert(line, 1, "--sloppy")
 	}
 	return append(line, "--", places[0], places[1]), fake, nil
 }

@@ -55,6 +55,11 @@ func TestHelperArguments(t *testing.T) {
 		{[]string{"src", "/mnt", "-o", "rw,view=png"}, "mount -o rw,view=png -- src /mnt", false},
 		{[]string{"src", "/mnt", "-n", "-v", "-orw", "-t", "prismfs"}, "mount -o rw -- src /mnt", false},
 		{[]string{"src", "/mnt", "-sfo", "rw"}, "mount --sloppy -o rw -- src /mnt", true},
+		{[]string{"src", "/mnt", "-o", "rw", "-s"}, "mount --sloppy -o rw -- src /mnt", false},
+		{[]string{"src", "/mnt", "-o", "rw", "--sloppy"}, "mount --sloppy -o rw -- src /mnt", false},
+		{[]string{"--help"}, "mount --help", false},
+		{[]string{"-h"}, "mount --help", false},
+		{[]string{"-V"}, "version", false},
 	} {
 		line, fake, err := helperArguments(c.args)
 		if err != nil || strings.Join(line, " ") != c.line || fake != c.fake {
@@ -65,6 +70,9 @@ func TestHelperArguments(t *testing.T) {
 		if line, _, err := helperArguments(args); statusOf(err) != statusUsage {
 			t.Errorf("%q gives %q, %v", args, line, err)
 		}
+	}
+	if _, _, err := helperArguments([]string{"src", "/mnt", "--view", "png"}); statusOf(err) != statusUsage || !strings.Contains(err.Error(), "-o view=png") {
+		t.Errorf("a flag of mount: %v", err)
 	}
 }
 
