@@ -234,10 +234,10 @@ func printSummary(w io.Writer, s *pack.Summary, verb string) error {
 	}
 	already := ""
 	if s.AlreadyThere > 0 {
-		already = fmt.Sprintf("; %d of the first two %s there already", s.AlreadyThere, plural.Or(s.AlreadyThere, "was", "were"))
+		already = fmt.Sprintf("; %d %s there already", s.AlreadyThere, plural.Or(s.AlreadyThere, "was", "were"))
 	}
 	if s.Replaced > 0 {
-		already += fmt.Sprintf("; %d replaced an older output", s.Replaced)
+		already += fmt.Sprintf("; %d replaced an older or damaged output", s.Replaced)
 	}
 	p.line("%s = %d %s + %d passed through + %d refused%s",
 		plural.Of(s.FilesIn, "file"), s.Converted.Files, verb, s.Passed.Files, len(s.Refused), already)
