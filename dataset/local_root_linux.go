@@ -23,6 +23,18 @@ func (s *LocalStore) Root() error {
 	return nil
 }
 
+// Statfs describes the file system of the folder.
+func (s *LocalStore) Statfs(st *unix.Statfs_t) error {
+	var err error
+	if closed := s.within(func(b *beneath) { err = unix.Fstatfs(b.root, st) }); closed != nil {
+		err = closed
+	}
+	if err != nil {
+		return s.failed("look at the file system of", "", err)
+	}
+	return nil
+}
+
 // isThere describes a folder that has not been removed.
 func isThere(fd int) (st unix.Stat_t, err error) {
 	for {

@@ -119,6 +119,7 @@ type mount struct {
 	log     *slog.Logger
 	tail    *logTail
 	store   dataset.Store
+	local   *dataset.LocalStore // that store reads from; nil where a test has another one
 	ds      *dataset.Dataset
 	names   resolver
 	decoder *gpudecode.Decoder
@@ -205,6 +206,7 @@ func Mount(opt Options) (*Mounted, error) {
 	if err != nil {
 		return nil, errors.Join(err, store.Close())
 	}
+	m.local = local
 	if m.socket, err = m.openControlSocket(); err != nil {
 		m.log.Warn("no control socket; the fidelity of auto views cannot be set", "error", err)
 	}
@@ -523,7 +525,13 @@ func (m *mount) setTimeouts(out *fuse.EntryOut) {
 // view added, x.l3.npy.
 func (m *mount) statfs(out *fuse.StatfsOut) syscall.Errno {
 	var st unix.Statfs_t
-	if err := unix.Statfs(m.opt.Source, &st); err != nil {
+	var err error
+	if m.local != nil {
+		err = m.local.Statfs(&st) // of the folder, which may have another name by now
+	} else {
+		err = unix.Statfs(m.opt.Source, &st)
+	}
+	if err != nil {
 		return toErrno(err)
 	}
 	out.Bsize = uint32(st.Bsize)

@@ -57,5 +57,13 @@ func TestSourceGoes(t *testing.T) {
 		eventually(t, mt, "the source folder is back", i+1)
 		shows("001")
 	}
+	// A folder that is renamed stays the source, and statfs speaks of it.
+	if err := os.Rename(source, source+"-renamed"); err != nil {
+		t.Fatal(err)
+	}
+	shows("001")
+	if out, err := exec.Command("stat", "-f", mt.dir).CombinedOutput(); err != nil {
+		t.Errorf("statfs: %v: %s", err, out)
+	}
 	eventually(t, mt, "the source folder is gone", 2)
 }
