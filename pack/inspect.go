@@ -18,8 +18,8 @@ import (
 // A FileReport describes one L3 file.
 type FileReport struct {
 	Path            string  `json:"path"`
-	Format          string  `json:"format"`  // "l3"
-	Version         int     `json:"version"` // 0 where the head is damaged: path, size and damage are all that is known then
+	Format          string  `json:"format"`  // "l3", or of an image that is not packed "png", "jpeg", …
+	Version         int     `json:"version"` // of L3; 0 where the head is damaged: path, size and damage are all that is known then
 	Coding          string  `json:"coding"`
 	Shape           []int   `json:"shape"` // height, width, channels
 	DType           string  `json:"dtype"`
@@ -89,7 +89,11 @@ func Inspect(ctx context.Context, path string) (*Report, error) {
 		return nil, err
 	}
 	if !info.IsDir() {
-		report, err := inspectFile(resolved, path)
+		inspect := inspectFile
+		if isPlainImage(resolved) {
+			inspect = inspectPlain
+		}
+		report, err := inspect(resolved, path)
 		if err != nil {
 			return nil, err
 		}
@@ -147,6 +151,26 @@ func inspectFile(resolved, path string) (*FileReport, error) {
 	if _, err := decodeOpen(l3.NewDecoder(l3.Limits{}), &scratch{}, f, stat); err != nil {
 		report.Damage = err.Error()
 	}
+	return report, nil
+}
+
+// inspectPlain describes an image that is not packed, which a mount passes on as it is.
+// One of a kind that pack refuses is described as what is no L3.
+func inspectPlain(resolved, path string) (*FileReport, error) {
+	image, size, err := decodePlain(&scratch{}, "", resolved)
+	if err == nil && image == nil {
+		return inspectFile(resolved, path)
+	}
+	_, format := plainImage("", resolved, filepath.Base(resolved))
+	report := &FileReport{Path: path, Format: string(format), Shape: []int{}}
+	if err != nil {
+		report.Damage = reasonOf(err)
+		return report, nil
+	}
+	s := image.Shape
+	report.Shape, report.DType, report.Colour = []int{s.Height, s.Width, s.Channels}, s.DType.String(), s.Color.String()
+	report.SignificantBits, report.SourceDecoder, report.ProfileBytes = image.SignificantBits, image.Decoder, len(image.ColourProfile)
+	report.FileBytes, report.RawBytes, report.Ratio = size, s.Bytes(), ratio(size, s.Bytes())
 	return report, nil
 }
 

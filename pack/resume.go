@@ -29,10 +29,10 @@ type prior struct {
 	state  state
 	size   int64
 	coding l3.Coding
-	older  bool   // than the source
-	stale  bool   // in another coding, or with another label, than is wanted now
-	doubt  bool   // in a coding that is perhaps not the one wanted now
-	named  bool   // its head has the name and class of the source
+	older  bool // than the source
+	stale  bool // in another coding, or with another label, than is wanted now
+	doubt  bool // in a coding that is perhaps not the one wanted now
+	named  bool // its head has the name and class of the source
 	shape  raster.Shape
 	reason string // of foreign
 }

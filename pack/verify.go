@@ -48,8 +48,8 @@ type Verification struct {
 	UnfinishedBecause string `json:"unfinished_because,omitempty"` // and what to do
 }
 
-// Verify decodes the L3 file at path, or every one in the folder and the images
-// beside them, or every image of a folder of records at full fidelity, and
+// Verify decodes the L3 file or plain image at path, or every L3 file in the folder and
+// the images beside them, or every image of a folder of records at full fidelity, and
 // checks every checksum. Files that are bad are listed in the result and are no
 // error; errors are those of the path, of a folder without anything packed (a
 // NotPackedError), or the context's. Folders of records below the one at path are
@@ -78,12 +78,12 @@ func Verify(ctx context.Context, path string, opt VerifyOptions) (*Verification,
 		v.result.Unfinished, v.result.UnfinishedBecause = unfinished(resolved), unfinishedBecause(resolved)
 		err = v.tree(ctx, resolved, opt.Jobs)
 	} else {
-		v.check(l3.NewDecoder(l3.Limits{}), &scratch{}, "", resolved, path)
+		v.file(resolved, path)
 	}
 	if err != nil {
 		return nil, sourceError(err)
 	}
-	if v.packed == 0 {
+	if v.packed == 0 && info.IsDir() {
 		return nil, noSampleError(resolved, path)
 	}
 	v.result.SourceDecoders = counts(v.decoders)
@@ -163,6 +163,25 @@ func (v *verifier) enqueue(ctx context.Context, d *directory, paths chan<- strin
 	return nil
 }
 
+// file verifies a file that was named: a plain image counts as it does in a folder.
+func (v *verifier) file(path, shown string) {
+	mem := &scratch{}
+	if isPlainImage(path) {
+		image, size, err := decodePlain(mem, "", path)
+		if err != nil || image != nil {
+			v.plain(shown, image, size, err)
+			return
+		}
+	}
+	v.check(l3.NewDecoder(l3.Limits{}), mem, "", path, shown)
+}
+
+// isPlainImage reports whether a file is an image and is not named as packed.
+func isPlainImage(path string) bool {
+	kind, _ := plainImage("", path, filepath.Base(path))
+	return kind == anImage && !strings.HasSuffix(path, Suffix)
+}
+
 // check verifies the file at root/path and reports it under the name shown.
 func (v *verifier) check(decoder *l3.Decoder, mem *scratch, root, path, shown string) {
 	info, err := decodeFile(decoder, mem, root, path)
@@ -188,6 +207,11 @@ func (v *verifier) check(decoder *l3.Decoder, mem *scratch, root, path, shown st
 // checkPlain verifies an image that is not packed, and leaves other files alone.
 func (v *verifier) checkPlain(mem *scratch, root, path string) {
 	image, size, err := decodePlain(mem, root, path)
+	v.plain(path, image, size, err)
+}
+
+// plain counts what decodePlain gave.
+func (v *verifier) plain(path string, image *imagefile.Decoded, size int64, err error) {
 	switch {
 	case err != nil:
 		v.bad(path, reasonOf(err), false)

@@ -125,9 +125,24 @@ func TestInspectFile(t *testing.T) {
 	if err != nil || r.File.Damage == "" {
 		t.Errorf("a damaged file: %+v, %v", r, err)
 	}
-	_, err = Inspect(context.Background(), filepath.Join(src, "a/img.png"))
+	plain := filepath.Join(src, "a/img.png")
+	r, err = Inspect(context.Background(), plain)
+	if err != nil || r.File == nil || r.File.Format != "png" || len(r.File.Shape) != 3 || r.File.FileBytes == 0 || r.File.Damage != "" {
+		t.Errorf("a PNG: %+v, %v", r, err)
+	}
+	if v, err := Verify(context.Background(), plain, VerifyOptions{}); err != nil || v.Samples != 1 || v.Good != 1 || v.PlainImages != 1 {
+		t.Errorf("a PNG: %+v, %v", v, err)
+	}
+	misnamed := plain + Suffix
+	if err := os.Rename(plain, misnamed); err != nil {
+		t.Fatal(err)
+	}
+	_, err = Inspect(context.Background(), misnamed)
 	if !errors.Is(err, ErrSource) || !errors.Is(err, l3.ErrNotL3) || !strings.Contains(err.Error(), "PNG") {
-		t.Errorf("a PNG: %v", err)
+		t.Errorf("a PNG that is called L3: %v", err)
+	}
+	if v, err := Verify(context.Background(), misnamed, VerifyOptions{}); err != nil || len(v.Bad) != 1 || v.PlainImages != 0 {
+		t.Errorf("a PNG that is called L3: %+v, %v", v, err)
 	}
 }
 

@@ -20,7 +20,8 @@ func newInspectCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "inspect PATH...",
 		Short: "Say what an L3 file, or a folder of such files or of records, is",
-		Long: `Say what an L3 file is (format, shape, sizes, metadata, whether it is whole), what
+		Long: `Say what an L3 file is (format, shape, sizes, metadata, whether it is whole) or an
+image that pack left as it is, what
 the L3 files of a folder are together, or what a folder of PCR records holds (labels,
 fidelities and what they cost). Of the files in a folder only the heads are read;
 'prismfs verify' decodes them. If folders of records lie below PATH, as train and val,
@@ -95,6 +96,9 @@ func someBad(r *pack.Report) bool {
 func printFileReport(w io.Writer, r *pack.FileReport) error {
 	p := &printer{w: w}
 	p.line("%s", pack.Printable(r.Path))
+	if r.Format != "l3" {
+		return printPlainReport(p, r)
+	}
 	if r.Version == 0 {
 		p.line("  format          L3, with a head that cannot be read")
 		p.line("  bytes           %d", r.FileBytes)
@@ -129,6 +133,19 @@ func printFileReport(w io.Writer, r *pack.FileReport) error {
 	} else {
 		p.line("  decodes         yes")
 	}
+	return p.err
+}
+
+// printPlainReport describes an image that is not packed.
+func printPlainReport(p *printer, r *pack.FileReport) error {
+	p.line("  format          %s, not packed: a mount shows it as it is", strings.ToUpper(r.Format))
+	if r.Damage != "" {
+		p.line("  DAMAGED         %s", oneLine(r.Damage))
+		return p.err
+	}
+	p.line("  shape           %d x %d (height x width), %s, %s, %s", r.Shape[0], r.Shape[1], plural.Of(r.Shape[2], "channel"), r.DType, r.Colour)
+	p.line("  bytes           %d; %.3f of the %d of the samples", r.FileBytes, r.Ratio, r.RawBytes)
+	p.line("  decodes         yes, by %s", pack.Printable(r.SourceDecoder))
 	return p.err
 }
 

@@ -96,6 +96,13 @@ func TestExitStatusesAndMessages(t *testing.T) {
 	bad, badDst := writeImages(t, 2)
 	writeFile(t, filepath.Join(bad, "cat", "new\nline.jpg"), nil)
 	notL3 := filepath.Join(src, "cat", "0.png")
+	damagedPlain, noImage := filepath.Join(t.TempDir(), "half.png"), filepath.Join(t.TempDir(), "notes.txt")
+	whole, err := os.ReadFile(notL3)
+	if err != nil {
+		t.Fatal(err)
+	}
+	writeFile(t, damagedPlain, whole[:len(whole)/2])
+	writeFile(t, noImage, []byte("notes"))
 	damagedHead, damagedTail := damaged(t)
 	for _, c := range []struct {
 		args   string // separated by spaces
@@ -145,14 +152,18 @@ func TestExitStatusesAndMessages(t *testing.T) {
 		{"pack --to l3 --allow-refused " + bad + " " + badDst, statusOK, ""},
 		{"inspect " + dst, statusOK, ""},
 		{"inspect " + dst + "/cat/0.l3", statusOK, ""},
-		{"inspect " + notL3, statusBadInput, "PNG"},
+		{"inspect " + notL3, statusOK, ""},
+		{"inspect " + damagedPlain, statusSomeBad, ""},
+		{"inspect " + noImage, statusBadInput, "L3"},
 		{"inspect " + damagedHead, statusSomeBad, ""},
 		{"inspect " + damagedTail, statusSomeBad, ""},
 		{"inspect --json " + damagedHead, statusSomeBad, ""},
 		{"inspect", statusUsage, "1 arg"},
 		{"verify " + dst, statusOK, ""},
 		{"verify " + dst + "/none", statusBadInput, "no such file"},
-		{"verify " + notL3, statusSomeBad, ""},
+		{"verify " + notL3, statusOK, ""},
+		{"verify " + damagedPlain, statusSomeBad, ""},
+		{"verify " + noImage, statusSomeBad, ""},
 		{"verify " + src, statusBadInput, "was it packed?"},
 		{"inspect " + src, statusBadInput, "was it packed?"},
 		{"unpack " + src + " " + dst + "-none", statusBadInput, "was it packed?"},

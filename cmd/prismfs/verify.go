@@ -16,7 +16,8 @@ func newVerifyCommand() *cobra.Command {
 		Use:   "verify PATH...",
 		Short: "Decode every L3 file, or every image of records, and check every checksum",
 		Long: `Decode the L3 file PATH, or every one in the folder PATH and the images beside
-them that pack left as they are, and check every checksum. Also printed is which
+them that pack left as they are, and check every checksum. Such an image can be named
+by itself, too; it counts as good if it can be decoded. Also printed is which
 library, and version, the pixels were decoded by when they were packed. Of a folder of
 PCR records every image is decoded at full fidelity, and compared with its checksums
 where the records have any, which is where prismfs wrote them. If folders of records
