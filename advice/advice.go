@@ -15,6 +15,7 @@ package advice
 import (
 	"fmt"
 	"math"
+	"strings"
 	"time"
 
 	"prismfs/internal/plural"
@@ -33,11 +34,14 @@ const (
 
 // Seen is what readers of a view did for a while.
 type Seen struct {
-	View    string `json:"view"`    // with its folder, below the mount point: train+2; "" is the whole mount
-	Path    string `json:"path"`    // of the view, with the mount point
-	Readers int    `json:"readers"` // threads
-	Opens   int64  `json:"opens"`   // of images; several of one image in a row, by one thread, are one
-	Misses  int64  `json:"misses"`  // of them, those that the cache did not have
+	View string `json:"view"` // with its folder, below the mount point: train+2; "" is the whole mount
+	Path string `json:"path"` // of the view, with the mount point
+	// Folders are those below it that were read, where they are few and the view is of
+	// the whole mount: train and val, which are counted together.
+	Folders []string `json:"folders,omitempty"`
+	Readers int      `json:"readers"` // threads
+	Opens   int64    `json:"opens"`   // of images; several of one image in a row, by one thread, are one
+	Misses  int64    `json:"misses"`  // of them, those that the cache did not have
 
 	// The sums of all readers. Own is the time between two opens, Waited that in
 	// opens. Of Waited, Store went by with reading from the source, Queue with
@@ -147,23 +151,31 @@ func Of(s Seen, m Machine) Advice {
 	a := Advice{Seen: s, Steps: []Step{}}
 	if s.Opens < minOpens {
 		a.Verdict = TooFew
-		a.Text = fmt.Sprintf("%s: %s of images lately %s too few to say anything; ask again while a job runs.", s.Path, plural.Of(s.Opens, "open"), plural.Or(s.Opens, "is", "are"))
+		a.Text = fmt.Sprintf("%s: %s of images lately %s too few to say anything; ask again while a job runs.", where(s), plural.Of(s.Opens, "open"), plural.Or(s.Opens, "is", "are"))
 		return a
 	}
 	p := perImage(s)
 	if p.share() < waitShare {
 		a.Verdict = Nothing
 		a.Text = fmt.Sprintf("%s: readers wait %s for an image and take %s for everything else, so that they wait in %.0f %% of their time: there is nothing to gain.",
-			s.Path, ms(p.wait), ms(p.own), 100*p.share())
+			where(s), ms(p.wait), ms(p.own), 100*p.share())
 		return a
 	}
 	a.Verdict = Waiting
 	a.Text = fmt.Sprintf("%s: readers wait %s for an image and take %s for everything else, so that they wait in %.0f %% of their time. Of the %s, %s are reading from the source, %s waiting for a free processor, %s decoding, %s the rest (opening, the kernel, waiting for what is decoded for others). %.0f %% of the images were in the cache.",
-		s.Path, ms(p.wait), ms(p.own), 100*p.share(), ms(p.wait), ms(p.store), ms(p.queue), ms(p.decode), ms(p.rest()), 100*(1-float64(s.Misses)/float64(s.Opens)))
+		where(s), ms(p.wait), ms(p.own), 100*p.share(), ms(p.wait), ms(p.store), ms(p.queue), ms(p.decode), ms(p.rest()), 100*(1-float64(s.Misses)/float64(s.Opens)))
 	for _, rule := range []func(Seen, Machine, times) []Step{fromCache, fromProcessors, fromAhead, fromFidelity, fromCoding, fromEcho} {
 		a.Steps = append(a.Steps, rule(s, m, p)...)
 	}
 	return a
+}
+
+// where names the view, and what was read of it.
+func where(s Seen) string {
+	if len(s.Folders) < 2 {
+		return s.Path
+	}
+	return fmt.Sprintf("%s (%s together)", s.Path, strings.Join(s.Folders, " and "))
 }
 
 // times are means of an image, in seconds.

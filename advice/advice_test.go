@@ -96,6 +96,15 @@ func TestOf(t *testing.T) {
 
 // TestEchoIsFree: at the factor that is named, a reader takes no longer for an
 // image than it works, as far as the factor is not capped.
+func TestFoldersAreNamed(t *testing.T) {
+	for _, waits := range []float64{0, 50} {
+		s := seen(10, 0, 0, waits, func(s *Seen) { s.Path, s.Folders = "/mnt/+png", []string{"train", "val"} })
+		if a := Of(s, machine); !strings.HasPrefix(a.Text, "/mnt/+png (train and val together): ") {
+			t.Errorf("%s", a.Text)
+		}
+	}
+}
+
 func TestEchoIsFree(t *testing.T) {
 	for wait := 1.0; wait < 20; wait += 0.7 {
 		a := Of(seen(4, 0, 0, wait, nil), machine)

@@ -18,7 +18,8 @@ const maxAdvised = 16
 // Advised is the answer to GET /advice.
 type Advised struct {
 	Machine advice.Machine  `json:"machine"`
-	Views   []advice.Advice `json:"views"` // the ones read most first
+	Views   []advice.Advice `json:"views"`    // the ones read most first
+	LeftOut int             `json:"left_out"` // views that were read less
 }
 
 // Advise asks the mount at a mount point what would free its readers. It is for other
@@ -48,9 +49,11 @@ func (m *mount) getAdvice(w http.ResponseWriter, r *http.Request) {
 		out.Machine.Memory = mem.Free() + c.Bytes
 	}
 	for _, v := range m.readers.seen() {
-		if len(out.Views) < maxAdvised {
-			out.Views = append(out.Views, advice.Of(m.adviceOn(r.Context(), v), out.Machine))
+		if len(out.Views) == maxAdvised {
+			out.LeftOut++
+			continue
 		}
+		out.Views = append(out.Views, advice.Of(m.adviceOn(r.Context(), v), out.Machine))
 	}
 	answer(w, http.StatusOK, out)
 }
@@ -62,6 +65,9 @@ func (m *mount) adviceOn(ctx context.Context, v *seenView) advice.Seen {
 		View: name, Path: path.Join(m.opt.Mountpoint, name), Readers: v.readers, Opens: v.opens, Misses: min(v.misses, v.opens),
 		Own: v.own, Waited: v.waited, Store: v.took.store, Decode: v.took.decode,
 		Files: v.distinct.count(), Echo: echoOf(v.of),
+	}
+	if len(v.folders.names) > 1 {
+		s.Folders = v.folders.names
 	}
 	if v.opens > 0 {
 		s.FileBytes = v.bytes / v.opens

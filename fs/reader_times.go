@@ -23,6 +23,7 @@ const (
 	maxTimeThreads = 256 // in a shard
 	maxTimeViews   = 64
 	maxTimeSamples = 4 // images of a view, in a shard, that stand for all
+	maxTimeFolders = 4 // named of a view: train, val; more are its classes
 )
 
 const (
@@ -60,12 +61,11 @@ type timeThread struct {
 
 // viewTimes is what was seen of a view in a shard.
 type viewTimes struct {
-	period     int64 // of now
-	now, past  timeSums
-	distinct   distinctFiles
-	samples    []content // of misses
-	folder     string    // that the samples are in, the first one of their paths
-	folderSeen bool
+	period    int64 // of now
+	now, past timeSums
+	distinct  distinctFiles
+	samples   []content // of misses
+	folders   topFolders
 }
 
 // timeSums are sums of a period.
@@ -126,7 +126,7 @@ func (t *readerTimes) opened(o anOpen) {
 		sums.opens++
 		sums.bytes += o.file.size
 		v.distinct.add(hash)
-		v.enter(o.file.sample.Path)
+		v.folders.enter(o.file.sample.Path)
 	}
 	if o.missed {
 		sums.misses++
@@ -210,16 +210,37 @@ func (v *viewTimes) at(period int64) *timeSums {
 	return &v.now
 }
 
-// enter keeps the folder that all samples are in.
-func (v *viewTimes) enter(path string) {
-	if v.folderSeen && v.folder == "" {
-		return
+// topFolders are the first folders of paths, while there are few.
+type topFolders struct {
+	names []string
+	more  bool // there are more, or paths with none
+}
+
+func (t *topFolders) enter(path string) {
+	if top, _, below := strings.Cut(path, "/"); below {
+		t.add(top)
+	} else {
+		t.names, t.more = nil, true
 	}
-	top, _, below := strings.Cut(path, "/")
-	if !below || v.folderSeen && v.folder != top {
-		top = ""
+}
+
+func (t *topFolders) add(top string) {
+	switch {
+	case t.more || slices.Contains(t.names, top):
+	case len(t.names) == maxTimeFolders:
+		t.names, t.more = nil, true
+	default:
+		t.names = append(t.names, top)
 	}
-	v.folder, v.folderSeen = top, true
+}
+
+func (t *topFolders) merge(other topFolders) {
+	for _, top := range other.names {
+		t.add(top)
+	}
+	if other.more {
+		t.names, t.more = nil, true
+	}
 }
 
 // remember keeps a few of the images that were missed, one in sixteen.
@@ -271,13 +292,13 @@ type seenView struct {
 	name string
 	timeSums
 	distinct distinctFiles
+	folders  topFolders
 	samples  []content
 }
 
 // seen returns what is known of the views, the ones read most first.
 func (t *readerTimes) seen() []*seenView {
 	all := make(map[View]*seenView)
-	folders := make(map[View][]string)
 	for i := range t.shard {
 		s := &t.shard[i]
 		s.mu.Lock()
@@ -292,16 +313,15 @@ func (t *readerTimes) seen() []*seenView {
 			x.readers += max(v.now.readers, v.past.readers, 1) // a thread that reads several views is counted in one
 			x.distinct.merge(&v.distinct)
 			x.samples = append(x.samples, v.samples...)
-			if v.folderSeen {
-				folders[of] = append(folders[of], v.folder)
-			}
+			x.folders.merge(v.folders)
 		}
 		s.mu.Unlock()
 	}
 	var list []*seenView
-	for of, x := range all {
-		if f := slices.Compact(folders[of]); len(f) == 1 {
-			x.name = f[0]
+	for _, x := range all {
+		slices.Sort(x.folders.names)
+		if len(x.folders.names) == 1 {
+			x.name = x.folders.names[0]
 		}
 		list = append(list, x)
 	}

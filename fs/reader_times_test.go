@@ -3,6 +3,7 @@ package fs
 import (
 	"fmt"
 	"math"
+	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -52,6 +53,25 @@ func TestReaderTimes(t *testing.T) {
 			t.Errorf("%d different files, 40 were read", n)
 		}
 	})
+}
+
+// TestReaderTimesOfFolders: two folders that are read as one view are named, if they are few.
+func TestReaderTimesOfFolders(t *testing.T) {
+	for _, c := range []struct {
+		paths []string
+		want  string
+	}{
+		{[]string{"train/a", "train/b"}, "train"}, {[]string{"val/a", "train/b", "val/c"}, "train val"},
+		{[]string{"train/a", "b"}, ""}, {[]string{"b", "train/a"}, ""}, {[]string{"1/a", "2/a", "3/a", "4/a", "5/a", "1/b"}, ""},
+	} {
+		r := newReaderTimes()
+		for i, path := range c.paths {
+			r.opened(anOpen{reader: uint64(i + 1), file: content{sample: &dataset.Sample{Path: path}}, begun: time.Now()})
+		}
+		if got := strings.Join(r.seen()[0].folders.names, " "); got != c.want {
+			t.Errorf("%v: folders %q, want %q", c.paths, got, c.want)
+		}
+	}
 }
 
 // TestReaderTimesOfPairs: a thread that opens each sample in two views reads two

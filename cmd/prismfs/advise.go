@@ -7,6 +7,7 @@ import (
 
 	"prismfs/advice"
 	"prismfs/fs"
+	"prismfs/internal/plural"
 	"prismfs/pack"
 )
 
@@ -53,6 +54,10 @@ func printAdvice(w io.Writer, got fs.Advised) error {
 		if view.Verdict == advice.Waiting && len(view.Steps) == 0 {
 			p.line("  - Nothing that is known here would change that.")
 		}
+	}
+	if got.LeftOut > 0 {
+		p.line("")
+		p.line("%s, which %s read less, %s left out.", plural.Of(got.LeftOut, "more view"), plural.Or(got.LeftOut, "was", "were"), plural.Or(got.LeftOut, "is", "are"))
 	}
 	return p.err
 }

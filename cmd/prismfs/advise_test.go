@@ -44,8 +44,8 @@ func TestPrintAdvice(t *testing.T) {
 		{Verdict: advice.Waiting, Text: "train: waits.", Steps: []advice.Step{{Text: "Echo: so."}, {Text: "Plan: so."}}},
 		{Verdict: advice.Waiting, Text: "val: waits."},
 		{Verdict: advice.Nothing, Text: "test: does not."},
-	}})
-	want := "train: waits.\n  - Echo: so.\n  - Plan: so.\n\nval: waits.\n  - Nothing that is known here would change that.\n\ntest: does not.\n"
+	}, LeftOut: 2})
+	want := "train: waits.\n  - Echo: so.\n  - Plan: so.\n\nval: waits.\n  - Nothing that is known here would change that.\n\ntest: does not.\n\n2 more views, which were read less, are left out.\n"
 	if err != nil || out.String() != want {
 		t.Errorf("%v: %s", err, &out)
 	}
