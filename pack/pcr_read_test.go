@@ -123,7 +123,7 @@ func TestVerifyPCRFindsDamage(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if v.Good != 7 || len(v.Bad) != 2 || v.Samples != 9 || last == 0 {
+	if v.Good != 7 || len(v.Bad) != 2 || v.Samples != 8 || v.BadRecords != 1 || last == 0 {
 		t.Errorf("%+v, progress %d", v, last)
 	}
 	report, err := Inspect(context.Background(), dst)
@@ -256,7 +256,7 @@ func TestVerifyPCRFindsALostEntry(t *testing.T) {
 	}
 	forgetRecord(t, dst, "PCR_1.pcr")
 	v, err = Verify(context.Background(), dst, VerifyOptions{})
-	if err != nil || v.Good != 5 || len(v.Bad) != 1 || v.Bad[0].Path != "PCR_1.pcr" || !strings.Contains(v.Bad[0].Reason, "the index does not have it") || v.Samples != 6 {
+	if err != nil || v.Good != 5 || len(v.Bad) != 1 || v.Bad[0].Path != "PCR_1.pcr" || !strings.Contains(v.Bad[0].Reason, "the index does not have it") || v.Samples != 5 || v.BadRecords != 1 {
 		t.Errorf("%+v %v", v, err)
 	}
 	report, err := Inspect(context.Background(), dst)
@@ -284,7 +284,7 @@ func TestVerifyPCRWithoutAWholeRecord(t *testing.T) {
 				t.Fatal(err)
 			}
 			v, err := Verify(context.Background(), dst, VerifyOptions{})
-			if err != nil || v.Good != 0 || len(v.Bad) != 1 || v.Bad[0].Path != "PCR_0.pcr" || v.Samples != 1 {
+			if err != nil || v.Good != 0 || len(v.Bad) != 1 || v.Bad[0].Path != "PCR_0.pcr" || v.Samples != 0 || v.BadRecords != 1 {
 				t.Errorf("%+v %v", v, err)
 			}
 		})

@@ -37,7 +37,7 @@ func verifyPCR(ctx context.Context, resolved, path string, opt VerifyOptions) (*
 	}
 	bad = append(bad, folder.damaged()...)
 	r.WithoutCRC = min(r.Good, folder.withoutChecksums())
-	r.Samples += len(bad)
+	r.BadRecords = len(bad)
 	r.Bad = append(r.Bad, bad...)
 	sort.Slice(r.Bad, func(i, j int) bool { return r.Bad[i].Path < r.Bad[j].Path })
 	r.Seconds = time.Since(start).Seconds()

@@ -26,9 +26,9 @@ type VerifyOptions struct {
 	Progress func(done, total int)
 }
 
-// A Verification is the result of Verify: Samples = Good + len(Bad) counts
+// A Verification is the result of Verify: Samples = Good + len(Bad) - BadRecords counts
 // files by the suffix of L3 (or the one file given), images that pack left as
-// they are, and what could not be entered.
+// they are, what could not be entered, and images of records.
 type Verification struct {
 	Path           string    `json:"path"`
 	Samples        int       `json:"samples"`
@@ -40,6 +40,7 @@ type Verification struct {
 	RawBytes       int64     `json:"raw_bytes"`
 	SourceDecoders []Count   `json:"source_decoders"`         // which library, and version, the pixels came from
 	Records        int       `json:"records,omitempty"`       // PCR
+	BadRecords     int       `json:"bad_records,omitempty"`   // of Bad, those that are a record or an index and no image
 	StaleRecords   int       `json:"stale_records,omitempty"` // that the index does not name; not looked into
 	Unfinished     bool      `json:"unfinished"`              // a run of pack is writing, or did not come to its end
 	Bad            []Refusal `json:"bad"`                     // ordered by path

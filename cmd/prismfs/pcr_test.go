@@ -121,7 +121,7 @@ func TestPCRCommandsReportDamage(t *testing.T) {
 	if status != statusSomeBad {
 		t.Errorf("status %v", status)
 	}
-	contains(t, stdout, "5 samples = 3 good + 2 bad", "bad dog/3.pcr: in PCR_0.pcr: damaged PCR data: ", "bad PCR_9.pcr: the index does not have it")
+	contains(t, stdout, "4 samples = 3 good + 1 bad; 1 record or index is bad, too; ", "bad dog/3.pcr: in PCR_0.pcr: damaged PCR data: ", "bad PCR_9.pcr: the index does not have it")
 	status, stdout, _ = call("inspect", dst)
 	if status != statusSomeBad {
 		t.Errorf("inspect: status %v", status)

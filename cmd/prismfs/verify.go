@@ -1,6 +1,7 @@
 package main
 
 import (
+	"fmt"
 	"io"
 
 	"github.com/spf13/cobra"
@@ -71,7 +72,7 @@ func printVerification(w io.Writer, v *pack.Verification, named bool) error {
 	for _, b := range v.Bad {
 		p.line("bad %s: %s", pack.Printable(b.Path), oneLine(b.Reason))
 	}
-	p.line("%s = %d good + %d bad; %s not looked into", plural.Of(v.Samples, "sample"), v.Good, len(v.Bad), plural.Of(v.OtherFiles, "other file"))
+	p.line("%s = %d good + %d bad; %s", plural.Of(v.Samples, "sample"), v.Good, v.Samples-v.Good, besideSamples(v))
 	if v.Good > 0 {
 		p.line("%s decoded from %s in %.1f s", size(v.RawBytes), size(v.FileBytes), v.Seconds)
 	}
@@ -88,4 +89,13 @@ func printVerification(w io.Writer, v *pack.Verification, named bool) error {
 		p.line("UNFINISHED: %s", v.UnfinishedBecause)
 	}
 	return p.err
+}
+
+// besideSamples tells of what was met that is no sample.
+func besideSamples(v *pack.Verification) string {
+	others := plural.Of(v.OtherFiles, "other file") + " not looked into"
+	if v.BadRecords == 0 {
+		return others
+	}
+	return fmt.Sprintf("%d %s; %s", v.BadRecords, plural.Or(v.BadRecords, "record or index is bad, too", "records and indexes are bad, too"), others)
 }
