@@ -2,7 +2,6 @@ package pack
 
 import (
 	"fmt"
-	"io/fs"
 	"sort"
 
 	"prismfs/pcr"
@@ -54,7 +53,7 @@ func (p *pcrPacker) clearRecord(name, current string) error {
 // others, are for whoever comes to their number.
 func (p *pcrPacker) findHolders(current string) error {
 	p.holders = &imageHolders{of: make([]int32, len(p.plan.sources))}
-	entries, err := fs.ReadDir(p.target.root.FS(), ".")
+	entries, err := p.target.readDir(".")
 	if err != nil {
 		return fmt.Errorf("looking for records of an earlier run: %w", err)
 	}

@@ -15,7 +15,7 @@ import (
 // inspectTarget refuses a destination that holds records of anything but this
 // source, or folders that would hide classes.
 func (p *pcrPacker) inspectTarget() error {
-	entries, err := fs.ReadDir(p.target.root.FS(), ".")
+	entries, err := p.target.readDir(".")
 	if err != nil {
 		return fmt.Errorf("%w: %w", ErrDestination, err)
 	}
@@ -53,7 +53,7 @@ func (p *pcrPacker) inspectTarget() error {
 // emptyFolder returns an error unless what has the name of a class is an empty
 // folder, as this package makes it for a class without images.
 func (p *pcrPacker) emptyFolder(name string) error {
-	inside, err := fs.ReadDir(p.target.root.FS(), name)
+	inside, err := p.target.readDir(name)
 	if err != nil || len(inside) > 0 {
 		return fmt.Errorf("%w: %s in it has the name of a class and is no empty folder; a mount would show it in place of the class: remove it, or choose another destination",
 			ErrDestination, Printable(name))
@@ -256,7 +256,7 @@ func (p *pcrPacker) formatOf(at int) imagefile.Format {
 
 // removeStale removes records of an earlier run behind the last one.
 func (p *pcrPacker) removeStale() error {
-	entries, err := fs.ReadDir(p.target.root.FS(), ".")
+	entries, err := p.target.readDir(".")
 	if err != nil {
 		return fmt.Errorf("looking for records of an earlier run: %w", err)
 	}

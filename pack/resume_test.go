@@ -194,6 +194,36 @@ func TestResumeAfterKilledRun(t *testing.T) {
 	}
 }
 
+// Names that are not UTF-8 are names as any other, of folders of the dataset and
+// of somebody else's.
+func TestResumeAfterKilledRunBesideOtherNames(t *testing.T) {
+	const class, stranger = "cl\xe4ss", "\xe9tranger"
+	src, dst := filepath.Join(t.TempDir(), "src"), filepath.Join(t.TempDir(), "dst")
+	writeTree(t, src, map[string][]byte{class + "/one.png": pngBytes(t, 1)})
+	writeTree(t, dst, map[string][]byte{
+		Marker: []byte(markerText), stranger + "/note": []byte("mine"), class + "/" + tempPrefix + "X": []byte("part"),
+	})
+	if s := mustPack(t, src, dst, Options{}); s.Converted.Files != 1 || len(s.Refused) > 0 {
+		t.Errorf("summary %v", s)
+	}
+	if diff := cmp.Diff([]string{class + "/one.l3", stranger + "/note"}, names(t, dst)); diff != "" {
+		t.Errorf("the destination holds:\n%s", diff)
+	}
+	back := filepath.Join(t.TempDir(), "back")
+	writeTree(t, back, map[string][]byte{Marker: []byte(markerText), class + "/" + tempPrefix + "Y": []byte("part")})
+	if _, err := Unpack(context.Background(), dst, back, UnpackOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff([]string{class + "/one.png", stranger + "/note"}, names(t, back)); diff != "" {
+		t.Errorf("unpacked:\n%s", diff)
+	}
+	packed := filepath.Join(t.TempDir(), "pcr")
+	writeTree(t, packed, map[string][]byte{Marker: []byte(markerText), stranger + "/note": []byte("mine")})
+	if _, err := PackPCR(context.Background(), src, packed, PCROptions{}); err != nil {
+		t.Error(err)
+	}
+}
+
 // damageTail changes the last bytes of a file, and keeps its size and time.
 func damageTail(t *testing.T, path string) {
 	t.Helper()

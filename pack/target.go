@@ -7,6 +7,7 @@ import (
 	"io"
 	"io/fs"
 	"os"
+	"slices"
 	"strings"
 	"syscall"
 	"time"
@@ -70,7 +71,7 @@ func openTarget(dst string) (*target, error) {
 		return nil, fmt.Errorf("%w: %w", ErrDestination, err)
 	}
 	if t.unclean {
-		if err := t.clear(); err != nil {
+		if err := t.clear("."); err != nil {
 			t.marker.Close()
 			root.Close()
 			return nil, fmt.Errorf("%w: clearing what a killed run left: %w", ErrDestination, err)
@@ -129,17 +130,55 @@ func (t *target) writeMarker(text string) error {
 	return err
 }
 
-// clear removes the unfinished outputs of a run that was killed.
-func (t *target) clear() error {
-	return fs.WalkDir(t.root.FS(), ".", func(path string, e fs.DirEntry, err error) error {
+// clear removes the unfinished outputs of a run that was killed, below a folder
+// of the target.
+func (t *target) clear(dir string) error {
+	entries, err := t.readDir(dir)
+	if err != nil {
+		return err
+	}
+	for _, e := range entries {
+		path := e.Name()
+		if dir != "." {
+			path = dir + "/" + path
+		}
+		switch {
+		case e.IsDir():
+			err = t.clear(path)
+		case e.Type().IsRegular() && strings.HasPrefix(e.Name(), tempPrefix):
+			err = named(t.root.Remove(path), path)
+		}
 		if err != nil {
 			return err
 		}
-		if e.Type().IsRegular() && strings.HasPrefix(e.Name(), tempPrefix) {
-			return t.root.Remove(path)
-		}
+	}
+	return nil
+}
+
+// readDir returns what stands in a folder of the target, "." for itself, by name. It
+// is not fs.ReadDir of root.FS, which refuses names that are not UTF-8.
+func (t *target) readDir(dir string) ([]fs.DirEntry, error) {
+	f, err := t.root.Open(dir)
+	if err != nil {
+		return nil, named(err, dir)
+	}
+	defer f.Close()
+	entries, err := f.ReadDir(-1)
+	slices.SortFunc(entries, func(a, b fs.DirEntry) int { return strings.Compare(a.Name(), b.Name()) })
+	return entries, named(err, dir)
+}
+
+// named is an error about a path in a form that can be printed, whatever bytes the
+// path has.
+func named(err error, path string) error {
+	if err == nil {
 		return nil
-	})
+	}
+	var pe *fs.PathError
+	if errors.As(err, &pe) {
+		err = pe.Err
+	}
+	return fmt.Errorf("%s: %w", Printable(path), err)
 }
 
 // close ends a run that has done its work: all outputs are brought to the disk,
