@@ -113,17 +113,19 @@ type report struct {
 
 var reportSeed = maphash.MakeSeed()
 
-// reportOf returns the report of a failure. The identity of a file with a damaged header
-// has to be asked for: nobody has come to know more of it.
+// reportOf returns the report of a failure. The identity of a file whose header is
+// damaged or unreadable has to be asked for: nobody has come to know more of it.
 func (m *mount) reportOf(s subject, errno syscall.Errno, err error) report {
 	r := report{of: s.of, id: s.id, errno: errno}
 	if !s.known {
 		r.path = s.path
 	}
-	if errno != syscall.EIO || !isDamage(err) {
+	if errno != syscall.EIO {
 		return r
 	}
-	r.text = maphash.String(reportSeed, err.Error())
+	if isDamage(err) {
+		r.text = maphash.String(reportSeed, err.Error())
+	}
 	if s.known && r.id == (dataset.Identity{}) {
 		if info, err := m.store.Stat(background, s.of.Path); err == nil {
 			r.id = info.ID

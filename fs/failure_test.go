@@ -2,6 +2,7 @@ package fs
 
 import (
 	"fmt"
+	iofs "io/fs"
 	"os"
 	"path/filepath"
 	"strings"
@@ -54,6 +55,9 @@ func TestDamageIsToldOncePerContent(t *testing.T) {
 			return data
 		}
 	}
+	zero := func(n int) func([]byte) []byte {
+		return func([]byte) []byte { return append(make([]byte, n), whole[n:]...) }
+	}
 	reads := func(want string) {
 		t.Helper()
 		for range 3 {
@@ -75,6 +79,15 @@ func TestDamageIsToldOncePerContent(t *testing.T) {
 		{flip(len(whole) - 1), "Input/output error", 2},                          // the same damage, of another file
 		{flip(9), "Input/output error", 3},                                       // of its header
 		{func(b []byte) []byte { return b[:len(b)-3] }, "Input/output error", 4}, // too short
+		{zero(4), "Input/output error", 5},                                       // its first bytes
+		{func([]byte) []byte { return whole }, "", 5},                            //
+		{zero(4), "Input/output error", 6},                                       //
+		{zero(len(whole)), "Input/output error", 7},                              // never written, as after a power cut
+		{zero(len(whole)), "Input/output error", 8},                              //
+		{func([]byte) []byte { return nil }, "Input/output error", 9},            // empty
+		{func([]byte) []byte { return nil }, "Input/output error", 10},           //
+		{func([]byte) []byte { return whole[:3] }, "Input/output error", 11},     // the beginning of the first bytes
+		{func([]byte) []byte { return whole[:9] }, "Input/output error", 12},     // of its header
 	} {
 		replaceBytes(t, file, c.change)
 		reads(c.want)
@@ -114,6 +127,22 @@ func TestErrorsThatVaryAreToldOnce(t *testing.T) {
 	for _, line := range lines {
 		if !strings.Contains(line, " path=train+png/cat/001.png source="+record+" image=0 errno=") {
 			t.Errorf("the line does not name the image: %s", line)
+		}
+	}
+}
+
+// TestUnreadableHeaderIsToldOncePerContent: so is a header that the disk does not give,
+// whatever the words, and anew of the file that takes its place.
+func TestUnreadableHeaderIsToldOncePerContent(t *testing.T) {
+	m, _, log := servedMount(t, func(string, string) {})
+	file := filepath.Join(m.opt.Source, "cat", "bad.l3")
+	for i, want := range []int{1, 1, 2} {
+		if i == 2 {
+			replaceBytes(t, file, func(data []byte) []byte { return data })
+		}
+		m.fail("lookup", subject{path: "cat/bad.npy"}, &iofs.PathError{Op: fmt.Sprint("try ", i, " to read"), Path: file, Err: syscall.EIO})
+		if lines := linesOf(log.String(), "cannot serve a file"); len(lines) != want || !strings.Contains(lines[0], " source="+file+" ") {
+			t.Errorf("try %d: %d lines, want %d:\n%s", i, len(lines), want, strings.Join(lines, ""))
 		}
 	}
 }

@@ -21,7 +21,7 @@ const rawContainer = tensor.Raw
 // the same whenever it is read. Everything else, such as a store that fails, may be
 // over the next time.
 var damages = []error{
-	l3.ErrTruncated, l3.ErrCorrupt, l3.ErrUnsupported, l3.ErrTooLarge,
+	l3.ErrNotL3, l3.ErrTruncated, l3.ErrCorrupt, l3.ErrUnsupported, l3.ErrTooLarge,
 	pcr.ErrDamaged, pcr.ErrUnsupported, pcr.ErrTooLarge, pcr.ErrExtension, pcr.ErrImage,
 	jpeg.ErrDamaged, jpeg.ErrTruncated, jpeg.ErrUnsupported, jpeg.ErrTooLarge, gpudecode.ErrShape,
 }

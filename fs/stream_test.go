@@ -108,7 +108,7 @@ func TestStreamFileIsOneContent(t *testing.T) {
 
 func TestIsDamage(t *testing.T) {
 	wrap := func(err error) error { return fmt.Errorf("decoding: %w", err) }
-	for _, err := range []error{l3.ErrCorrupt, l3.ErrTruncated, pcr.ErrDamaged, jpeg.ErrDamaged, jpeg.ErrTruncated, gpudecode.ErrShape} {
+	for _, err := range []error{l3.ErrNotL3, l3.ErrCorrupt, l3.ErrTruncated, pcr.ErrDamaged, jpeg.ErrDamaged, jpeg.ErrTruncated, gpudecode.ErrShape} {
 		if !isDamage(wrap(err)) {
 			t.Errorf("%v is no damage", err)
 		}
