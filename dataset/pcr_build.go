@@ -78,18 +78,37 @@ func (f *pcrFolder) build(ctx context.Context, tablePath string, files *folderFi
 		// The table would keep for ever what a second look would put right.
 		w.discard()
 		f.table.path = ""
+		f.withoutTable(errUnread)
 	}
 	unlock := lockTables(tablePath)
 	defer unlock()
 	if other := f.madeMeanwhile(tablePath, files); other != nil {
 		return other, nil
 	}
-	if err := w.finish(f); err != nil {
+	err = w.finish(f)
+	if err != nil {
 		f.table.path = ""
-		f.d.log.Warn("no table is kept", "table", tablePath, "error", err)
+	} else {
+		err = w.reason()
+	}
+	f.withoutTable(err)
+	if err != nil && !errors.Is(err, errNoTableDir) {
+		f.d.log.Warn("no table is kept, each mount looks for offsets again: free some room in the folder, or name another one by --table-dir",
+			"folder", f.d.full(f.path), "table_dir", f.d.tableDir, "error", err)
 	}
 	f.tell()
 	return f, nil
+}
+
+// errUnread says that no table is kept because it would lack what may be read yet.
+var errUnread = errors.New("a record could not be read, and may be another time")
+
+// withoutTable keeps the first reason for which what is found out about the folder
+// does not go to a file.
+func (f *pcrFolder) withoutTable(err error) {
+	if err != nil {
+		f.noTable.CompareAndSwap(nil, &err)
+	}
 }
 
 // takeBlock keeps columns that are known from the beginning, in memory.

@@ -327,6 +327,7 @@ func (r *record) keep(g int, spans []pcr.Span, sums []uint32) error {
 // toMemory goes on without the file of the table, the disk of which is full.
 func (f *pcrFolder) toMemory(err error) {
 	if !f.table.noBlocks.Swap(true) {
+		f.withoutTable(err)
 		f.d.log.Warn("a table cannot be written to; what it lacks is kept in memory", "table", f.table.path, "error", err)
 	}
 }

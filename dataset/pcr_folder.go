@@ -56,7 +56,8 @@ type pcrFolder struct {
 	unread bool        // a record could not be read, by no fault of its content
 	loaded time.Time
 
-	unreadable []string // records that could not be read
+	unreadable []string              // records that could not be read
+	noTable    atomic.Pointer[error] // why the table is not, or no longer, a file that is written to
 
 	// Guarded by the state's mu:
 	watched  []watched

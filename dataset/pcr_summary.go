@@ -48,6 +48,7 @@ type PCRSummary struct {
 	GroupBytes    []int64 // of all records; GroupBytes[0] is scan group 1
 
 	Table      string  // file with the tables, "" where they are kept in memory
+	NoTable    error   // why there is no such file; nil where there is one
 	TableBytes int64   // length of that file
 	TableFull  float64 // part of the offsets and shapes that is known, 0 to 1
 }
@@ -96,6 +97,8 @@ func (d *Dataset) PCRFolder(ctx context.Context, path string) (*PCRSummary, erro
 	})
 	if f.table.path != "" && !f.table.noBlocks.Load() {
 		s.Table, s.TableBytes = f.table.path, int64(len(f.table.data))
+	} else if why := f.noTable.Load(); why != nil {
+		s.NoTable = *why
 	}
 	return s, err
 }

@@ -65,6 +65,13 @@ var errOtherFolder = errors.New("the folder has changed since the table was made
 // errBadTable says that a table is damaged.
 var errBadTable = errors.New("damaged table")
 
+// errNoTableDir says that there is no folder for tables, by the user's wish or
+// because there is no cache folder.
+var errNoTableDir = errors.New("there is no folder for tables")
+
+// errReadOnlyTable says that a table can be read and not written to.
+var errReadOnlyTable = errors.New("the table may only be read")
+
 // isNoTable tells errors that are part of ordinary life.
 func isNoTable(err error) bool {
 	return errors.Is(err, fs.ErrNotExist) || errors.Is(err, errOtherFolder)
@@ -101,6 +108,7 @@ type tableFile struct {
 
 	mu   sync.Mutex
 	file *os.File // nil if the table is to be in memory
+	why  error    // of that, if a file was wanted
 	end  int64    // of the blocks
 }
 
@@ -108,6 +116,7 @@ type tableFile struct {
 func (f *pcrFolder) newTableFile(path string) *tableFile {
 	w := &tableFile{path: path, end: tableHeaderBytes}
 	if path == "" {
+		w.why = errNoTableDir
 		return w
 	}
 	err := os.MkdirAll(filepath.Dir(path), 0o700)
@@ -116,8 +125,7 @@ func (f *pcrFolder) newTableFile(path string) *tableFile {
 		w.file, err = createUnfinished(filepath.Dir(path))
 	}
 	if err != nil {
-		f.d.log.Warn("tables of PCR folders are kept in memory", "error", err)
-		w.file = nil
+		w.file, w.why = nil, err
 	}
 	return w
 }
@@ -187,7 +195,7 @@ func (w *tableFile) place(l *recordLoad) {
 		return
 	}
 	if _, err := w.file.WriteAt(l.block, l.head.Block); err != nil {
-		w.drop()
+		w.drop(err)
 		return
 	}
 	l.block = nil
@@ -202,21 +210,36 @@ func (w *tableFile) begin(f *pcrFolder) *table {
 	}
 	err := w.file.Truncate(w.end)
 	if err == nil {
+		err = fillHoles(w.file, w.end)
+	}
+	if err == nil {
 		var t *table
 		if t, err = mapTable(w.file, w.path); err == nil {
 			return t
 		}
 	}
-	f.d.log.Warn("tables of PCR folders are kept in memory", "error", err)
-	w.drop()
+	w.drop(err)
 	return memoryTable()
 }
 
-// drop gives the file up.
-func (w *tableFile) drop() {
+// fillHoles takes the room for a table of so many bytes where reading a hole of a
+// mapped file takes some too, and faults if there is none: in a tmpfs.
+func fillHoles(file *os.File, size int64) error {
+	var st unix.Statfs_t
+	if unix.Fstatfs(int(file.Fd()), &st) != nil || int64(st.Type) != unix.TMPFS_MAGIC {
+		return nil
+	}
+	if err := unix.Fallocate(int(file.Fd()), 0, 0, size); err != nil {
+		return fmt.Errorf("making room for %s: %w", file.Name(), err)
+	}
+	return nil
+}
+
+// drop gives the file up, and keeps the reason.
+func (w *tableFile) drop(why error) {
 	if w.file != nil {
 		os.Remove(w.file.Name())
-		w.file = nil
+		w.file, w.why = nil, why
 	}
 }
 
@@ -224,7 +247,14 @@ func (w *tableFile) drop() {
 func (w *tableFile) discard() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.drop()
+	w.drop(nil)
+}
+
+// reason returns why the table is in memory; nil where it is a file.
+func (w *tableFile) reason() error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.why
 }
 
 // finish writes the tree of a folder, and gives the file its name. Tree and
@@ -352,6 +382,9 @@ func (f *pcrFolder) openTable(path string, files *folderFiles) error {
 		return fmt.Errorf("%w: %w", errBadTable, err)
 	}
 	t.noBlocks.Store(readOnly)
+	if readOnly {
+		f.withoutTable(errReadOnlyTable)
+	}
 	f.table = t
 	if err = t.safely(func() error { return f.readTable(files) }); err != nil {
 		f.table, f.tree, f.records = nil, nil, nil

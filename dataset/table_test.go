@@ -14,6 +14,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"golang.org/x/sys/unix"
 )
 
 // contents reads every sample at every fidelity.
@@ -174,8 +176,41 @@ func TestTableCannotBeWritten(t *testing.T) {
 	if got := contents(t, d); !maps.Equal(got, want) {
 		t.Error("other images, or other bytes without a folder")
 	}
-	if s := summary(t, d, ""); s.Table != "" || !strings.Contains(log.String(), "kept in memory") {
+	if s := summary(t, d, ""); s.Table != "" || !strings.Contains(log.String(), "no table is kept") {
 		t.Errorf("%+v\n%s", s, log.String())
+	}
+}
+
+// A disk that is full from the beginning is said once for each folder, with the
+// reason, whether the table does not fit as a whole or already its first blocks.
+func TestNoRoomForATable(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("needs root, to mount a small tmpfs")
+	}
+	tables := t.TempDir()
+	if err := unix.Mount("tmpfs", tables, "tmpfs", 0, "size=8k"); err != nil {
+		t.Skipf("cannot mount a tmpfs: %v", err)
+	}
+	t.Cleanup(func() { unix.Unmount(tables, unix.MNT_DETACH) })
+	for name, fill := range map[string]func(dir string){
+		"with lengths":    func(dir string) { (&maker{dir: dir}).fill(t, 20, 100, 2) },
+		"without lengths": func(dir string) { bareFolder(t, dir, 20, 100, 2) },
+	} {
+		dir := t.TempDir()
+		fill(dir)
+		var log bytes.Buffer
+		d, _ := openPCR(t, dir, Options{TableDir: tables, Logger: slog.New(slog.NewTextHandler(&log, nil))})
+		listed(t, d, "")
+		listed(t, d, "")
+		if n := strings.Count(log.String(), "no table is kept"); n != 1 || !strings.Contains(log.String(), "no space left on device") {
+			t.Errorf("%s: said %d times:\n%s", name, n, log.String())
+		}
+		if s := summary(t, d, ""); s.Table != "" || !errors.Is(s.NoTable, unix.ENOSPC) {
+			t.Errorf("%s: table %q, %v", name, s.Table, s.NoTable)
+		}
+	}
+	if left, err := os.ReadDir(tables); err != nil || len(left) > 0 {
+		t.Errorf("left there: %v, %v", left, err)
 	}
 }
 

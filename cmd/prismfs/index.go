@@ -90,7 +90,7 @@ func (f *indexFlags) index(cmd *cobra.Command, d *dataset.Dataset, folder string
 		return false, err
 	}
 	if s.Table == "" {
-		return false, errors.New("no table could be kept on disk: see the log, or choose another --table-dir")
+		return false, noTable(d, folder, s)
 	}
 	p.line("%s", pack.Printable(filepath.Join(d.String(), folder)))
 	p.line("  images          %d in %s and %s, up to %s", s.Images, plural.Of(s.Records, "record"), plural.Of(len(s.Labels), "class"), plural.Of(s.Levels, "fidelity"))
@@ -115,6 +115,16 @@ func (f *indexFlags) index(cmd *cobra.Command, d *dataset.Dataset, folder string
 		p.line("  INCOMPLETE      %.1f %% of places and shapes could be found; 'prismfs verify' names the images", 100*s.TableFull)
 	}
 	return whole && len(s.Missing) == 0 && len(s.Bad) == 0, p.err
+}
+
+// noTable says why the table of a PCR folder is not on a disk.
+func noTable(d *dataset.Dataset, folder string, s *dataset.PCRSummary) error {
+	why := errors.New("it has become unreadable")
+	if s.NoTable != nil {
+		why = s.NoTable
+	}
+	return fmt.Errorf("no table of %s could be kept on disk: %w: mend that, or choose another --table-dir",
+		pack.Printable(filepath.Join(d.String(), folder)), why)
 }
 
 // pcrFolders returns the PCR folders at and below a path, without those inside

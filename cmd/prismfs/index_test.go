@@ -74,6 +74,11 @@ func TestIndex(t *testing.T) {
 	if status != statusSomeBad || !strings.Contains(out, "INCOMPLETE") || !strings.Contains(out, "damaged records") {
 		t.Errorf("a record that was cut: %v\n%s", status, out)
 	}
+	status, _, errs := call("index", "--table-dir", filepath.Join(src, "README", "x"), filepath.Join(src, "deep", "val"))
+	if last := errs[strings.LastIndex(strings.TrimSpace(errs), "\n")+1:]; status != statusFailed ||
+		!strings.Contains(last, "val could be kept on disk: mkdir "+filepath.Join(src, "README")) || !strings.Contains(last, "choose another --table-dir") {
+		t.Errorf("no folder for tables: %v\n%s", status, errs)
+	}
 	for name, c := range map[string]struct {
 		args []string
 		want exitStatus
