@@ -305,7 +305,7 @@ func (p *pcrPacker) emptyClasses() error {
 	for label, class := range p.plan.classes {
 		if !p.populated[label] {
 			if err := p.target.mkdir(class, 0o777); err != nil {
-				return fmt.Errorf("making a folder in the destination: %w", err)
+				return err
 			}
 			continue
 		}

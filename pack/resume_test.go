@@ -224,6 +224,25 @@ func TestResumeAfterKilledRunBesideOtherNames(t *testing.T) {
 	}
 }
 
+// What stands in the place of a folder is not replaced, and named.
+func TestNoFolderInTheWay(t *testing.T) {
+	for kind, put := range map[string]func(path string) error{
+		"a file":                    func(path string) error { return os.WriteFile(path, []byte("mine"), 0o600) },
+		"a link that leads nowhere": func(path string) error { return os.Symlink("nothing", path) },
+		"a link out of the folder":  func(path string) error { return os.Symlink("/", path) },
+	} {
+		src, dst := filepath.Join(t.TempDir(), "src"), t.TempDir()
+		writeTree(t, src, map[string][]byte{"cl\xe4ss/one.png": pngBytes(t, 1)})
+		if err := put(filepath.Join(dst, "cl\xe4ss")); err != nil {
+			t.Fatal(err)
+		}
+		_, err := Pack(context.Background(), src, dst, Options{})
+		if !errors.Is(err, ErrDestination) || !strings.Contains(err.Error(), `"cl\xe4ss" in it stands where a folder`) {
+			t.Errorf("%s: %v", kind, err)
+		}
+	}
+}
+
 // damageTail changes the last bytes of a file, and keeps its size and time.
 func damageTail(t *testing.T, path string) {
 	t.Helper()

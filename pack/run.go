@@ -103,7 +103,7 @@ func (r *run) enqueue(ctx context.Context, d *directory, tasks chan<- task) erro
 			return err
 		}
 	} else if err := r.target.mkdir(d.path, d.mode); err != nil {
-		return fmt.Errorf("making a folder in the destination: %w", err)
+		return err
 	}
 	for _, f := range d.refused {
 		r.finish(f.Path, refusal(f.Reason))
@@ -140,7 +140,7 @@ func (r *run) startClasses(root *directory) error {
 		}
 		root.refused[i].Reason += " (the class stays as an empty folder, at which ImageFolder stops: without it the labels of other classes could shift)"
 		if err := r.target.mkdir(f.Path, 0o777); err != nil {
-			return fmt.Errorf("making a folder in the destination: %w", err)
+			return err
 		}
 	}
 	return nil

@@ -235,14 +235,17 @@ func (t *target) removeEmptyFolder(name string) error {
 // put there.
 func (t *target) mkdir(path string, mode fs.FileMode) error {
 	err := t.root.Mkdir(path, mode.Perm()|0o700)
-	if errors.Is(err, fs.ErrExist) {
-		info, err := t.root.Stat(path)
-		if err == nil && !info.IsDir() {
-			err = &fs.PathError{Op: "mkdir", Path: path, Err: syscall.ENOTDIR}
-		}
-		return err
+	switch {
+	case err == nil:
+		return nil
+	case !errors.Is(err, fs.ErrExist):
+		return fmt.Errorf("making a folder in the destination: %w", named(err, path))
 	}
-	return err
+	if info, err := t.root.Stat(path); err == nil && info.IsDir() {
+		return nil
+	}
+	return fmt.Errorf("%w: %s in it stands where a folder of that name belongs, and is none: remove it, or choose another destination",
+		ErrDestination, Printable(path))
 }
 
 // A pending output has no name yet.
