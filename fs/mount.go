@@ -140,7 +140,8 @@ type mount struct {
 	ready   atomic.Bool    // it is mounted, and counts what can be asked for
 	started time.Time
 	pid     int
-	device  string        // of the mount, major:minor; "" where that is not known
+	device  string // of the mount, major:minor; "" where that is not known
+	gone    lostSource
 	closing chan struct{} // closed when the mount is gone
 
 	passthrough   bool

@@ -2,7 +2,9 @@ package fs
 
 import (
 	"errors"
+	"fmt"
 	"log/slog"
+	"sync/atomic"
 	"time"
 
 	"prismfs/dataset"
@@ -30,11 +32,25 @@ type sourceWatch struct {
 	name   string
 	failed int  // looks in a row
 	gone   bool // the log says so
+	state  *lostSource
 }
+
+// lostSource says for whoever asks why the source folder is gone, if it is.
+type lostSource struct{ text atomic.Pointer[string] }
+
+// why returns "" while the folder is there.
+func (l *lostSource) why() string {
+	if text := l.text.Load(); text != nil {
+		return *text
+	}
+	return ""
+}
+
+func (l *lostSource) set(why string) { l.text.Store(&why) }
 
 // watchSource looks after the source folder until the mount is gone.
 func (m *mount) watchSource(folder sourceFolder) {
-	w := &sourceWatch{folder: folder, log: m.log, name: m.opt.Source}
+	w := &sourceWatch{folder: folder, log: m.log, name: m.opt.Source, state: &m.gone}
 	ticker := time.NewTicker(sourceInterval)
 	defer ticker.Stop()
 	for {
@@ -59,6 +75,7 @@ func (w *sourceWatch) look() {
 	if err == nil {
 		if w.gone {
 			w.log.Info("the source folder is back", "source", w.name)
+			w.state.set("")
 		}
 		w.failed, w.gone = 0, false
 		return
@@ -68,6 +85,7 @@ func (w *sourceWatch) look() {
 		return
 	}
 	w.gone = true
+	w.state.set(fmt.Sprintf("%v: %s", err, w.remedy(removed)))
 	w.log.Error("the source folder is gone", "source", w.name, "error", err, "remedy", w.remedy(removed))
 }
 

@@ -32,7 +32,7 @@ func TestSourceWatch(t *testing.T) {
 	missing, broken := errors.New("nothing there"), fmt.Errorf("look: %w", syscall.EIO)
 	folder := &fickleFolder{reopen: missing}
 	log := new(lockedBuffer)
-	w := &sourceWatch{folder: folder, log: slog.New(slog.NewTextHandler(log, nil)), name: "/data/photos"}
+	w := &sourceWatch{folder: folder, log: slog.New(slog.NewTextHandler(log, nil)), name: "/data/photos", state: new(lostSource)}
 	gone, back := 0, 0
 	for i, step := range []struct {
 		root, reopen error
@@ -53,6 +53,9 @@ func TestSourceWatch(t *testing.T) {
 		folder.root, folder.reopen = step.root, step.reopen
 		for range step.looks {
 			w.look()
+		}
+		if why := w.state.why(); (why != "") != w.gone || w.gone && !strings.Contains(why, step.root.Error()+": ") {
+			t.Errorf("step %d: who asks is told %q", i, why)
 		}
 		gone, back = gone+step.gone, back+step.back
 		text := log.String()

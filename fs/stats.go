@@ -27,6 +27,7 @@ type Stats struct {
 	StoreBytesIndex  uint64            `json:"store_bytes_index"` // for headers and tables
 	StoreNS          uint64            `json:"store_ns"`          // of reading samples, over all requests
 	Errors           uint64            `json:"errors"`
+	SourceGone       bool              `json:"source_gone"`   // the folder was removed, or its file system fails
 	Panics           uint64            `json:"panics"`        // requests that were answered by EIO since prismfs has a fault
 	SlowRequests     uint64            `json:"slow_requests"` // that took longer than five seconds
 	LeftOut          uint64            `json:"left_out"`      // devices, sockets, pipes and broken links, of folders as they were when last listed
@@ -97,6 +98,7 @@ func (m *mount) stats() Stats {
 		StoreBytesIndex:  s.StoreBytesIndex,
 		StoreNS:          m.storeNS.Load(),
 		Errors:           m.errors.Load(),
+		SourceGone:       m.gone.why() != "",
 		Panics:           m.panics.Load(),
 		SlowRequests:     m.layer.flight.slow.Load(),
 		LeftOut:          s.Specials + s.BrokenLinks,

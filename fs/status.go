@@ -59,10 +59,14 @@ type State string
 // The states.
 const (
 	StateServing  State = "serving"
-	StateNoAnswer State = "no answer" // the daemon hangs, or is stopped
-	StateDead     State = "dead"      // the daemon is gone, and the mount is still there
-	StateUnknown  State = "unknown"   // who asks may not look
+	StateNoSource State = "without its source" // the daemon answers, and the source folder is gone
+	StateNoAnswer State = "no answer"          // the daemon hangs, or is stopped
+	StateDead     State = "dead"               // the daemon is gone, and the mount is still there
+	StateUnknown  State = "unknown"            // who asks may not look
 )
+
+// Answers reports whether the daemon itself has told of the state.
+func (s State) Answers() bool { return s == StateServing || s == StateNoSource }
 
 // record is the unchanging part of a status, as it is kept beside the socket.
 type record struct {
@@ -113,6 +117,9 @@ func (m *mount) getStatus(w http.ResponseWriter, _ *http.Request) {
 		return
 	}
 	s, stats := m.identity(), m.stats()
+	if why := m.gone.why(); why != "" {
+		s.State, s.Why = StateNoSource, why
+	}
 	s.Detached = errors.Is(m.attached(), ErrDetached)
 	s.Counts = &Counts{
 		Backend: stats.Backend, Passthrough: stats.Passthrough,

@@ -79,13 +79,13 @@ func StatusesAt(list []Status, mountpoints []string) ([]Status, error) {
 }
 
 func rank(s Status) int {
-	return slices.Index([]State{StateServing, StateNoAnswer, StateDead}, s.State)
+	return slices.Index([]State{StateServing, StateNoSource, StateNoAnswer, StateDead}, s.State)
 }
 
 // belongs reports whether a mount is the one that a daemon has told of. One that
 // does not speak any more may have been followed by another.
 func belongs(e mountEntry, s Status) bool {
-	return e.device == s.device && e.source == s.Source && (s.State == StateServing || e.mountpoint == s.Mountpoint)
+	return e.device == s.device && e.source == s.Source && (s.State.Answers() || e.mountpoint == s.Mountpoint)
 }
 
 // ownMounts lists the mounts of this namespace that are the user's; root's are
@@ -247,10 +247,10 @@ func askThrough(ctx context.Context, e mountEntry) Status {
 	}
 	asked := askStatus(ctx, record{Status: s, Device: e.device, Socket: config.Socket})
 	asked.socket, asked.device, asked.Mountpoint = config.Socket, e.device, e.mountpoint
-	switch asked.State {
-	case StateServing:
+	switch {
+	case asked.State.Answers():
 		return asked
-	case StateDead: // though it answers through the mount, so both paths and processes are others here
+	case asked.State == StateDead: // though it answers through the mount, so both paths and processes are others here
 		s.PID, s.Why = 0, "how full and how fast it is, is known in the container of its daemon alone"
 	}
 	return s

@@ -21,8 +21,8 @@ func newStatusCommand() *cobra.Command {
 shows, what its cache holds, how fast it is and how long it has been there. Mounts of
 prismfs run and of containers, which are not seen here, are listed too, and those that
 were detached (umount --lazy) while files in them were open, until these are closed. A
-mount whose daemon does not answer within two seconds, or is gone, is shown as such, and
-the exit status is 1. Of MOUNTPOINTs these alone are listed, and the exit status is 0 only
+mount whose daemon does not answer within two seconds, or is gone, is shown as such, as is
+one whose source folder is gone, so that nothing can be read, and the exit status is 1. Of MOUNTPOINTs these alone are listed, and the exit status is 0 only
 if all of them serve, which a readiness probe can ask; it is 15 where none of yours is
 mounted.`,
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -70,7 +70,7 @@ func printStatus(p *printer, s fs.Status) {
 	switch {
 	case s.Detached:
 		where = ", detached: it ends when its last open file is closed"
-	case s.Elsewhere && s.State == fs.StateServing:
+	case s.Elsewhere && s.State.Answers():
 		where = ", in another mount namespace"
 	case s.Elsewhere: // its daemon cannot tell which
 		where = ", in another mount namespace or detached"

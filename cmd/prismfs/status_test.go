@@ -107,6 +107,42 @@ func TestStatus(t *testing.T) {
 	}
 }
 
+// TestStatusWithoutSource: a mount whose source folder is gone does not serve, as a probe
+// is told, until there is one again.
+func TestStatusWithoutSource(t *testing.T) {
+	packed, mnt := packedImages(t)
+	if status, out := output(t, prismfs("mount", packed, mnt)); status != statusOK {
+		t.Fatal(out)
+	}
+	if err := os.Rename(packed, packed+".away"); err != nil {
+		t.Fatal(err)
+	}
+	if status, out := output(t, prismfs("status", mnt)); status != statusOK {
+		t.Errorf("of a source that was renamed: %d: %s", status, out)
+	}
+	if err := os.RemoveAll(packed + ".away"); err != nil {
+		t.Fatal(err)
+	}
+	within(t, "status says that the source is gone", func() bool {
+		status, out := output(t, prismfs("status", mnt))
+		return status == statusSomeBad && strings.HasPrefix(out, mnt+"  without its source\n  why      look at "+packed+": was removed: ")
+	})
+	s, _ := statusOfMountAt(t, mnt)
+	if s == nil || s.State != fs.StateNoSource || s.Counts == nil || s.Elsewhere {
+		t.Errorf("status says %+v", s)
+	}
+	if stats := cat(t, filepath.Join(mnt, ".prismfs", "stats")); !strings.Contains(stats, `"source_gone": true`) {
+		t.Errorf("stats say %s", stats)
+	}
+	if err := os.Mkdir(packed, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	within(t, "it serves again", func() bool { return prismfs("status", mnt).Run() == nil })
+	if stats := cat(t, filepath.Join(mnt, ".prismfs", "stats")); !strings.Contains(stats, `"source_gone": false`) {
+		t.Errorf("afterwards stats say %s", stats)
+	}
+}
+
 // TestStatusWithoutSocket: a mount whose socket is nowhere that status looks is
 // found by its mount point, also when its daemon hangs.
 func TestStatusWithoutSocket(t *testing.T) {
