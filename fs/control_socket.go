@@ -204,6 +204,26 @@ func removeStale(dir string, mounted []mountEntry) {
 			os.Remove(path)
 		}
 	}
+	removeLostRecords(dir, entries, mounted)
+}
+
+// removeLostRecords removes records whose socket is gone: a daemon that is killed while it
+// ends, or somebody who tidies up, has left them, and no look at sockets finds them.
+func removeLostRecords(dir string, entries []os.DirEntry, mounted []mountEntry) {
+	for _, e := range entries {
+		info, err := e.Info()
+		if err != nil || !info.Mode().IsRegular() || !strings.HasSuffix(e.Name(), recordSuffix) || time.Since(info.ModTime()) < staleAfter {
+			continue
+		}
+		path := filepath.Join(dir, e.Name())
+		if _, err := os.Lstat(strings.TrimSuffix(path, recordSuffix) + socketSuffix); !errors.Is(err, iofs.ErrNotExist) {
+			continue
+		}
+		if r, err := readRecord(path); err == nil && slices.ContainsFunc(mounted, r.describes) {
+			continue
+		}
+		os.Remove(path)
+	}
 }
 
 // removeAllStale does so wherever mounts of this user make sockets. Root leaves the

@@ -242,8 +242,16 @@ func TestRemoveStale(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(dir, "file.sock"), nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
+	tell("lost.json", "0:0", "/nowhere")
+	tell("lost-mounted.json", "0:7", "/mnt")
+	tell("lost-young.json", "0:0", "/nowhere")
+	tell("not-ours.text", "0:0", "/nowhere")
+	if err := os.WriteFile(filepath.Join(dir, "lost-half.json"), nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
 	old := time.Now().Add(-2 * staleAfter)
-	for _, name := range []string{"live.sock", "dead.sock", "dead.other", "file.sock"} {
+	for _, name := range []string{"live.sock", "live.json", "mounted.json", "half-told.json", "dead.sock", "dead.other", "file.sock",
+		"lost.json", "lost-mounted.json", "lost-half.json", "not-ours.text"} {
 		if err := os.Chtimes(filepath.Join(dir, name), old, old); err != nil {
 			t.Fatal(err)
 		}
@@ -251,7 +259,8 @@ func TestRemoveStale(t *testing.T) {
 	removeStale(dir, []mountEntry{{mountpoint: "/mnt", fsType: "ext4", device: "8:1"}, {mountpoint: "/mnt", fsType: fsType, device: "0:7"}})
 	for name, want := range map[string]bool{
 		"live.sock": true, "live.json": true, "dead.sock": false, "young.sock": true, "dead.other": true, "file.sock": true,
-		"told.sock": false, "told.json": false, "mounted.sock": true, "mounted.json": true, "half-told.sock": true,
+		"told.sock": false, "told.json": false, "mounted.sock": true, "mounted.json": true, "half-told.sock": true, "half-told.json": true,
+		"lost.json": false, "lost-half.json": false, "lost-mounted.json": true, "lost-young.json": true, "not-ours.text": true,
 	} {
 		if _, err := os.Lstat(filepath.Join(dir, name)); (err == nil) != want {
 			t.Errorf("%s is there: %v", name, err == nil)
