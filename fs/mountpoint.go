@@ -131,7 +131,7 @@ func checkMountpoint(source, mountpoint string, nonEmpty, mkdir bool, log *slog.
 	}
 	from, err := filepath.EvalSymlinks(source)
 	if err != nil {
-		return "", &SourceError{err}
+		return "", &SourceError{fmt.Errorf("source not usable: %w", err)}
 	}
 	if from, err = filepath.Abs(from); err != nil {
 		return "", &SourceError{err}

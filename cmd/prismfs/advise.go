@@ -22,7 +22,7 @@ the waiting shorter, with the numbers behind it: echoes, a lower fidelity, anoth
 coding, the cache or its policy, processors, workers, a plan. Ask while the job runs, after a
 minute or so. A loader whose workers wait for room in its queue counts as busy, as it
 should: then decoding is not what is slow.`,
-		Args: cobra.ExactArgs(1),
+		Args: usedArguments,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			got, err := fs.Advise(cmd.Context(), args[0])
 			if err != nil {

@@ -47,7 +47,7 @@ Everything is measured in turns, several rounds of it, and of each image the
 fastest round counts. Pillow is that of the Python that PYTHON names, and of no
 other; without PYTHON, that of the first python3 in PATH that has it.`,
 		Example: "  prismfs bench codec photos --plot codec.png",
-		Args:    cobra.ExactArgs(1),
+		Args:    usedArguments,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if err := benchFlags(opt); err != nil {
 				return err
@@ -107,8 +107,11 @@ func benchFlags(opt bench.Options) error {
 // benchError gives an error of package bench its exit status.
 func benchError(err error) error {
 	var pe *os.PathError
-	if errors.Is(err, bench.ErrNoImages) || errors.As(err, &pe) {
+	switch {
+	case errors.Is(err, bench.ErrNoImages):
 		return withStatus(statusBadInput, err)
+	case errors.As(err, &pe):
+		return withStatus(statusBadInput, fmt.Errorf("%w: %w", pack.ErrSource, err))
 	}
 	return err
 }

@@ -21,7 +21,7 @@ A line is ok; less, where a mount works without it, slower or with less; none, w
 there is no NVIDIA driver or card, and may need to be none; or bad, where nothing can be
 mounted. The exit status is 0 all the same, unless it was not
 possible to look.`,
-		Args: cobra.NoArgs,
+		Args: usedArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			report, err := doctor.Look()
 			if err != nil {

@@ -32,7 +32,7 @@ folder that differ in their form only (train+auto, train+auto+png) share it; oth
 such as train+auto-a and train+auto-b, are independent.
 
 Without K the fidelity is printed; of a mount point alone, all that have been set.`,
-		Args: cobra.RangeArgs(1, 2),
+		Args: usedArguments,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if len(args) == 1 {
 				return showFidelities(cmd, args[0])

@@ -66,8 +66,8 @@ func TestFidelity(t *testing.T) {
 		{[]string{mnt + "/cat+3", "3"}, statusUsage, "no auto view"},
 		{[]string{mnt + "/none+auto", "3"}, statusBadInput, "none+auto"},
 		{[]string{packed + "/cat+auto", "3"}, statusNotMounted, "no mount of prismfs"},
-		{[]string{}, statusUsage, "arg"},
-		{[]string{mnt, "1", "2"}, statusUsage, "arg"},
+		{[]string{}, statusUsage, "is missing"},
+		{[]string{mnt, "1", "2"}, statusUsage, "is too much"},
 	} {
 		status, out := output(t, prismfs(append([]string{"fidelity"}, c.args...)...))
 		if status != c.status || !strings.Contains(out, c.text) || c.status == statusOK && out != c.text {

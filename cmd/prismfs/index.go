@@ -31,7 +31,7 @@ its shape. A mount finds both when it needs them and keeps them under the user's
 cache folder; after 'prismfs index' it has them from the beginning. Mounts with
 other --table-dir or --keep-duplicates have tables of their own. SRC is not
 written to.`,
-		Args: cobra.ExactArgs(1),
+		Args: usedArguments,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return f.run(cmd, args[0])
 		},

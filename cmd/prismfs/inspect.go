@@ -32,7 +32,7 @@ is damaged, and where pack has not finished its work.
 how near they come to full fidelity: PSNR over all samples, SSIM on luma (Gaussian
 window of 11 pixels), the means over the images. --plot draws them.`,
 		Example: "  prismfs inspect photos.l3\n  prismfs inspect --plot curve.png imagenet.pcr/train",
-		Args:    cobra.MinimumNArgs(1),
+		Args:    usedArguments,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if err := quality.check(cmd); err != nil {
 				return err

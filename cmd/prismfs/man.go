@@ -23,7 +23,7 @@ func newManCommand() *cobra.Command {
 		Use:    "man DIR",
 		Short:  "Write the manual pages into a folder",
 		Hidden: true,
-		Args:   cobra.ExactArgs(1),
+		Args:   usedArguments,
 		RunE:   func(cmd *cobra.Command, args []string) error { return writeManual(cmd.Root(), args[0]) },
 	}
 }

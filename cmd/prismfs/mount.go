@@ -153,7 +153,7 @@ MOUNTPOINT/train+2 are PCR images at fidelity 2, which costs a fifth of the byte
 MOUNTPOINT/+raw is the whole dataset as bare samples. MOUNTPOINT/train+auto has the
 fidelity that prismfs fidelity sets. MOUNTPOINT/.prismfs/views has the list,
 MOUNTPOINT/.prismfs/stats the counters.`,
-		Args: cobra.ExactArgs(2),
+		Args: usedArguments,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			opt, err := f.mountOptions(args[0], args[1])
 			if err != nil {

@@ -281,7 +281,7 @@ func TestMountRefusals(t *testing.T) {
 		status exitStatus
 		text   string
 	}{
-		{[]string{packed}, "", statusUsage, "2 arg"},
+		{[]string{packed}, "", statusUsage, "MOUNTPOINT is missing"},
 		{[]string{"--view", "gif", packed, mnt}, "", statusUsage, "not a view term"},
 		{[]string{"--view", "png+chw", packed, mnt}, "", statusUsage, "chw"},
 		{[]string{"--cache", "lots", packed, mnt}, "", statusUsage, "--cache"},
@@ -291,7 +291,7 @@ func TestMountRefusals(t *testing.T) {
 		{[]string{"--timeout", "-1s", packed, mnt}, "", statusUsage, "--timeout"},
 		{[]string{packed, mnt}, "PRISMFS_FORCE=magic", statusUsage, "PRISMFS_FORCE"},
 		{[]string{packed, mnt}, "PRISMFS_FAULT=register:0", statusUsage, "PRISMFS_FAULT"},
-		{[]string{filepath.Join(packed, "none"), mnt}, "", statusBadInput, "no such file"},
+		{[]string{filepath.Join(packed, "none"), mnt}, "", statusBadInput, "source not usable: lstat "},
 		{[]string{filepath.Join(packed, "cat", "0.l3"), mnt}, "", statusBadInput, "0.l3"},
 		{[]string{packed, filepath.Join(mnt, "none")}, "", statusMountPoint, "mkdir"},
 		{[]string{packed, filepath.Join(full, "file")}, "", statusMountPoint, "no folder"},

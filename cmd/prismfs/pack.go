@@ -53,7 +53,7 @@ classes, labelled as ImageFolder labels them. Records and index are as published
 and checksums in fields that other readers skip. Until pack is done there is a file
 .prismfs-pack in DST, and until then some images are missing.`,
 		Example: "  prismfs pack --to l3 photos photos.l3\n  prismfs pack --to pcr --shuffle-seed 1 imagenet/train imagenet.pcr/train",
-		Args:    cobra.ExactArgs(2),
+		Args:    usedArguments,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if err := f.check(cmd); err != nil {
 				return err

@@ -28,7 +28,7 @@ same time, such as the ranks of one, have plans of their own by --name. Where a 
 is taking many plans, the command waits for its turn, for two minutes at most.
 
 Without FILE the plans of the mount are listed, with their progress.`,
-		Args: cobra.RangeArgs(1, 2),
+		Args: usedArguments,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			flags := cmd.Flags()
 			switch {

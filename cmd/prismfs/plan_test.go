@@ -68,7 +68,7 @@ func TestPlan(t *testing.T) {
 		{[]string{mnt, "--start", "1"}, statusUsage, `FILE`},
 		{[]string{mnt + "/cat", relative}, statusUsage, `name the mount point`},
 		{[]string{folder, relative}, statusNotMounted, `no mount of prismfs`},
-		{[]string{}, statusUsage, `arg`},
+		{[]string{}, statusUsage, `MOUNTPOINT is missing`},
 	} {
 		status, out := output(t, prismfs(append([]string{"plan"}, c.args...)...))
 		if status != c.status || !regexp.MustCompile(c.text).MatchString(out) {

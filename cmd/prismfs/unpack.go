@@ -21,7 +21,7 @@ files are copied. A file that exists and holds something else is not replaced un
 --force is given. If pack has not finished SRC, what is there is restored, and the exit
 status is 1.`,
 		Example: "  prismfs unpack photos.l3 restored",
-		Args:    cobra.ExactArgs(2),
+		Args:    usedArguments,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if opt.Jobs < 0 {
 				return usageError("--jobs %d: it takes one job at least", opt.Jobs)

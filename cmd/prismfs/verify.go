@@ -25,7 +25,7 @@ where the records have any, which is where prismfs wrote them. If folders of rec
 lie below PATH, as train and val, each of them is verified. Of several --json prints a list.
 Bad files are listed. The exit status is 1 then, and also where pack has not finished
 its work.`,
-		Args: cobra.MinimumNArgs(1),
+		Args: usedArguments,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if opt.Jobs < 0 {
 				return usageError("--jobs %d: it takes one job at least", opt.Jobs)

@@ -30,7 +30,7 @@ a job reads it. PATH is what the job will read, view terms included: files of
 MOUNTPOINT/train are others than those of MOUNTPOINT/train+png. At the end it says how
 many of them the cache holds, and what is wrong where that is not all of them.
 Files that cannot be opened are listed. The exit status is 1 then.`,
-		Args: cobra.MinimumNArgs(1),
+		Args: usedArguments,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if opt.Jobs < 1 {
 				return usageError("--jobs %d: it takes one job at least", opt.Jobs)

@@ -94,7 +94,7 @@ func TestWarmupRefuses(t *testing.T) {
 		{[]string{mnt + "/dog+stream"}, statusOK, "1 file opened"}, // a folder of the source
 		{[]string{mnt + "/dog+stream/deep"}, statusOK, "1 file opened"},
 		{[]string{"-j", "0", mnt}, statusUsage, "one job at least"},
-		{nil, statusUsage, "requires at least 1 arg"},
+		{nil, statusUsage, "PATH is missing: prismfs warmup PATH..."},
 	} {
 		status, out := output(t, prismfs(append([]string{"warmup"}, c.args...)...))
 		if status != c.status || !strings.Contains(out, c.text) {
