@@ -59,6 +59,10 @@ func (p *packer) existing(out string, source fs.FileInfo, t task) (prior, error)
 	}
 	defer f.Close()
 	result := prior{size: there.Size(), older: there.ModTime().Before(source.ModTime())}
+	if there.Size() == 0 {
+		result.state = outdated // emptied, or never written: nothing is lost with it
+		return result, nil
+	}
 	info, err := l3.ReadInfo(f, there.Size(), l3.Limits{})
 	if err != nil {
 		prefix, prefixErr := readPrefix(f)

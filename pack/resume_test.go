@@ -90,6 +90,9 @@ func TestResumeAfterChanges(t *testing.T) {
 		{"an output that is cut off", func(t *testing.T, _, dst string) {
 			truncate(t, filepath.Join(dst, "a/one.l3"), 20)
 		}, 3, 1, nil},
+		{"an output that was emptied", func(t *testing.T, _, dst string) {
+			truncate(t, filepath.Join(dst, "a/one.l3"), 0)
+		}, 3, 1, nil},
 		{"a file of somebody else in the place", func(t *testing.T, _, dst string) {
 			writeTree(t, dst, map[string][]byte{"a/one.l3": []byte("mine")})
 		}, 3, 0, []string{"a/one.png"}},
