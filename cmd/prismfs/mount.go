@@ -193,7 +193,7 @@ func (f *mountFlags) register(cmd *cobra.Command) {
 	flags.BoolVar(&f.nonEmpty, "nonempty", false, "mount over a folder that has files")
 	f.options.flags = flags
 	flags.BoolVar(&f.options.sloppy, "sloppy", false, "pass over options after -o that are unknown")
-	flags.VarP(&f.options, "options", "o", "comma-separated options as mount(8) passes them: the kernel's, or these flags (view=png,cache=4GiB)")
+	flags.VarP(&f.options, "options", "o", "comma-separated options as mount(8) passes them: the kernel's, or these flags (view=png,cache=4GiB), but for --foreground")
 	flags.DurationVar(&f.timeout, "timeout", fs.DefaultTimeout, "how long the kernel may answer for names and attributes without asking; 0 for never")
 	flags.IntVarP(&f.jobs, "jobs", "j", runtime.GOMAXPROCS(0), "decoding threads")
 	flags.Var(&f.readAhead, "read-ahead", "images decoded ahead of a reader that goes through a folder in order, or off")

@@ -38,7 +38,7 @@ var kernelOptions = map[string]bool{
 }
 
 // notOptions are the flags that make no sense in a list of options.
-var notOptions = map[string]bool{"options": true, "help": true, "foreground": true}
+var notOptions = map[string]bool{"options": true, "help": true}
 
 func (l *optionList) Set(text string) error {
 	for option := range strings.SplitSeq(text, ",") {
@@ -51,6 +51,9 @@ func (l *optionList) Set(text string) error {
 
 func (l *optionList) take(option string) error {
 	key, value, hasValue := strings.Cut(option, "=")
+	if key == "" && hasValue {
+		return fmt.Errorf("%q is a value without the name of an option", option)
+	}
 	if passedOver[key] || strings.HasPrefix(key, "x-") || strings.HasPrefix(key, "X-") {
 		return nil
 	}
@@ -62,6 +65,9 @@ func (l *optionList) take(option string) error {
 		return nil
 	}
 	name := strings.ReplaceAll(key, "_", "-") // allow_other
+	if name == "foreground" {
+		return errors.New("foreground is no mount option, for mount(8) waits until the command returns: use prismfs mount --foreground")
+	}
 	flag := l.flags.Lookup(name)
 	switch {
 	case flag == nil || notOptions[name]:

@@ -33,7 +33,7 @@ func TestMountOptions(t *testing.T) {
 	}
 	for _, c := range []struct{ option, text string }{
 		{"bogus", `"bogus" is no mount option`}, {"cache", `"cache" needs a value`}, {"cache=lots", "want a size"}, {"cache_policy=fifo", "lru or pin"},
-		{"options=a", "no mount option"}, {"foreground", "no mount option"},
+		{"options=a", "no mount option"}, {"foreground", "use prismfs mount --foreground"}, {"=5", `"=5" is a value without`}, {"ro,=5", "without the name"},
 		{"remount,ro", "prismfs cannot change a mount"},
 	} {
 		if _, err := parsed("-o", c.option); err == nil || !strings.Contains(err.Error(), c.text) {
