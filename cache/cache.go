@@ -35,6 +35,9 @@ import (
 // ErrNoSpace says that a buffer does not fit beside what is pinned.
 var ErrNoSpace = errors.New("no room in the cache of decoded files")
 
+// ErrNeverFits is the ErrNoSpace of a buffer that does not fit if it is alone either.
+var ErrNeverFits = fmt.Errorf("%w, were it alone", ErrNoSpace)
+
 // ErrClosed says that the cache was closed.
 var ErrClosed = errors.New("decoded cache is closed")
 
@@ -456,12 +459,12 @@ func (c *Cache[K]) chargeOf(size int64) (int64, error) {
 }
 
 func (c *Cache[K]) neverFits(size int64) error {
-	return fmt.Errorf("%w: this one takes %d bytes, all of them together may take %d", ErrNoSpace, size, c.limit())
+	return fmt.Errorf("%w: this one takes %d bytes, all of them together may take %d", ErrNeverFits, size, c.limit())
 }
 
 func (c *Cache[K]) neverFilled(size, work int64) error {
 	return fmt.Errorf("%w: this one takes %d bytes, and %d while it is made; all of them together may take %d, and %d while they are made",
-		ErrNoSpace, size, work, c.limit(), c.work.limit+c.work.spare)
+		ErrNeverFits, size, work, c.limit(), c.work.limit+c.work.spare)
 }
 
 // reserve makes room for charge bytes: by evicting what nobody uses, else out

@@ -227,7 +227,7 @@ func TestPinAllowance(t *testing.T) {
 	if s := c.Stats(); s.PinnedBytes != 6*unit || s.Bytes != 6*unit || s.Limit != 6*unit || s.Evictions != 0 {
 		t.Fatalf("stats %+v", s)
 	}
-	if _, err := c.Get(6, 1, fillOf(6)); !errors.Is(err, ErrNoSpace) {
+	if _, err := c.Get(6, 1, fillOf(6)); !errors.Is(err, ErrNoSpace) || errors.Is(err, ErrNeverFits) {
 		t.Fatalf("a seventh pin: %v", err)
 	}
 	mustAddUp(t, c)
@@ -244,7 +244,7 @@ func TestNoSpaceAtOnce(t *testing.T) {
 	for _, size := range []int64{6*unit + 1, 1 << 40, math.MaxInt64, math.MaxInt64 - pageBytes} {
 		c := newCache(t, Options{Budget: 4 * unit, PinAllowance: 2 * unit, MaxWait: time.Hour})
 		pass(t, c, 1, 1)
-		if _, err := c.Get(0, size, never(t)); !errors.Is(err, ErrNoSpace) {
+		if _, err := c.Get(0, size, never(t)); !errors.Is(err, ErrNoSpace) || !errors.Is(err, ErrNeverFits) {
 			t.Errorf("%d bytes: %v", size, err)
 		}
 		if !c.Holds(1) {

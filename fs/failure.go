@@ -64,7 +64,7 @@ func (m *mount) tellOf(doing string, s subject, errno syscall.Errno, err error) 
 	}
 	args = append(args, "errno", errno.Error(), "error", err)
 	if errno == syscall.ENOMEM {
-		args = append(args, "remedy", m.remedyOfNoMemory())
+		args = append(args, "remedy", m.remedyOfNoMemory(err))
 	}
 	m.log.Error("cannot serve a file", args...)
 }

@@ -131,6 +131,42 @@ func TestErrorsThatVaryAreToldOnce(t *testing.T) {
 	}
 }
 
+// TestShardErrorsNameTheirSource: the line has the image where one is at fault, else the
+// folder.
+func TestShardErrorsNameTheirSource(t *testing.T) {
+	m, dir, log := servedMount(t, func(string, string) {})
+	file := filepath.Join(m.opt.Source, "cat", "bad.l3")
+	replaceBytes(t, file, func(data []byte) []byte {
+		data[len(data)-1] ^= 1
+		return data
+	})
+	shard := "cat+stream+raw/epoch-0000/000000.tar"
+	if said, err := cat(filepath.Join(dir, shard)); err == nil || !strings.Contains(said, "Input/output error") {
+		t.Errorf("reading %s: %v, %.99q", shard, err, said)
+	}
+	n := &streamFile{m: m, view: streamView("cat"), written: "cat+stream/epoch-0000/000001.tar"}
+	if errno := m.fail("open", n.subjectOf(syscall.EIO), syscall.EIO); errno != syscall.EIO {
+		t.Error(errno)
+	}
+	lines := linesOf(log.String(), "cannot serve a file")
+	if len(lines) != 2 || !strings.Contains(lines[0], " path="+shard+" source="+file+" ") ||
+		!strings.Contains(lines[1], " path="+n.written+" source="+filepath.Dir(file)+" ") {
+		t.Errorf("the log says\n%s", strings.Join(lines, ""))
+	}
+}
+
+// TestRemedyOfNoMemory: who has one image that never fits has nothing to close.
+func TestRemedyOfNoMemory(t *testing.T) {
+	m, _, _ := servedMount(t, func(string, string) {})
+	for _, cut := range []bool{false, true} {
+		m.cut = cut
+		crowded, never := m.remedyOfNoMemory(cache.ErrNoSpace), m.remedyOfNoMemory(fmt.Errorf("open: %w", cache.ErrNeverFits))
+		if !strings.HasSuffix(crowded, ", or hold fewer files open or mapped") || never+", or hold fewer files open or mapped" != crowded {
+			t.Errorf("where the cache is cut: %v: %q and %q", cut, crowded, never)
+		}
+	}
+}
+
 // TestUnreadableHeaderIsToldOncePerContent: so is a header that the disk does not give,
 // whatever the words, and anew of the file that takes its place.
 func TestUnreadableHeaderIsToldOncePerContent(t *testing.T) {

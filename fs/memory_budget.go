@@ -1,6 +1,7 @@
 package fs
 
 import (
+	"errors"
 	"time"
 
 	"prismfs/cache"
@@ -94,11 +95,15 @@ func (m *mount) tellOfLittleMemory(budget int64, mem cache.Memory) {
 }
 
 // remedyOfNoMemory says what to do where an image finds no room.
-func (m *mount) remedyOfNoMemory() string {
+func (m *mount) remedyOfNoMemory(err error) string {
+	remedy := "mount with a larger --cache"
 	if m.cut {
-		return "give the container or machine more memory (it bounds the cache here), or hold fewer files open or mapped"
+		remedy = "give the container or machine more memory (it bounds the cache here)"
 	}
-	return "mount with a larger --cache, or hold fewer files open or mapped"
+	if errors.Is(err, cache.ErrNeverFits) {
+		return remedy
+	}
+	return remedy + ", or hold fewer files open or mapped"
 }
 
 // work is what filling a buffer takes beside the buffer: the encoded bytes, scratch

@@ -62,10 +62,25 @@ func (n *streamFile) unchanged() error {
 	return err
 }
 
+// subject is the folder of the source that the shards are of.
+func (n *streamFile) subject() subject {
+	return subject{path: n.written, known: true, of: dataset.Culprit{Path: n.view.Stream.Folder, Image: dataset.NoImage}}
+}
+
+// subjectOf returns what an error about the file as a whole is about: the folder, if the
+// error does not tell of something in it.
+func (n *streamFile) subjectOf(err error) subject {
+	s := n.subject()
+	if of, known := n.m.ds.CulpritOf(err); known {
+		s.of = of
+	}
+	return s
+}
+
 func (n *streamFile) getattr(open bool, out *fuse.AttrOut) syscall.Errno {
 	if !open {
 		if err := n.unchanged(); err != nil {
-			return n.m.fail("getattr", subject{path: n.written}, err)
+			return n.m.fail("getattr", n.subjectOf(err), err)
 		}
 	}
 	fillFileAttr(&out.Attr, n.info, n.size)
@@ -92,7 +107,7 @@ func (n *tableNode) Open(ctx context.Context, flags uint32) (gofs.FileHandle, ui
 	n.m.layer.flight.note(ctx, n.written)
 	s, err := n.layout()
 	if err != nil {
-		return nil, 0, n.m.fail("open", subject{path: n.written}, err)
+		return nil, 0, n.m.fail("open", n.subjectOf(err), err)
 	}
 	return &tableHandle{text: s.table()}, fuse.FOPEN_KEEP_CACHE | fuse.FOPEN_NOFLUSH, 0
 }

@@ -107,16 +107,17 @@ func (d *epochFolder) Lookup(ctx context.Context, name string, out *fuse.EntryOu
 		return nil, m.fail("lookup", subject{path: written}, noShard(name))
 	}
 	v := d.view()
+	about := &streamFile{m: m, view: v, written: written}
 	info, err := m.ds.Stat(background, v.Stream.Folder)
 	if err != nil {
-		return nil, m.fail("lookup", subject{path: written}, err)
+		return nil, m.fail("lookup", about.subjectOf(err), err)
 	}
 	s, err := m.streams.shard(v, d.number, number)
 	if err == nil && s == nil {
 		err = m.streams.beyond(v)
 	}
 	if err != nil {
-		return nil, m.fail("lookup", subject{path: written}, err)
+		return nil, m.fail("lookup", about.subjectOf(err), err)
 	}
 	of := streamFile{m: m, view: v, epoch: d.number, number: number, written: written, fingerprint: s.c.fingerprint, info: s.c.infoFor(info)}
 	var n gofs.InodeEmbedder
@@ -160,9 +161,11 @@ func (s *streams) beyond(v View) error {
 // OpendirHandle lists the shards, each with its table.
 func (d *epochFolder) OpendirHandle(ctx context.Context, flags uint32) (gofs.FileHandle, uint32, syscall.Errno) {
 	d.stream.m.layer.flight.note(ctx, d.written)
-	shards, err := d.stream.m.streams.shards(d.view())
+	m, v := d.stream.m, d.view()
+	shards, err := m.streams.shards(v)
 	if err != nil {
-		return nil, 0, d.stream.m.fail("opendir", subject{path: d.written}, err)
+		about := &streamFile{m: m, view: v, written: d.written}
+		return nil, 0, m.fail("opendir", about.subjectOf(err), err)
 	}
 	return &numberedListing{own: d.StableAttr().Ino, above: d.stream.StableAttr().Ino, count: 2 * shards, entry: func(i int) fuse.DirEntry {
 		suffix := order.ShardSuffix

@@ -48,12 +48,12 @@ func (n *shardNode) Open(ctx context.Context, flags uint32) (gofs.FileHandle, ui
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	if err := n.unchanged(); err != nil {
-		return nil, 0, n.m.fail("open", subject{path: n.written}, err)
+		return nil, 0, n.m.fail("open", n.subjectOf(err), err)
 	}
 	if n.opens == 0 {
 		s, err := n.layout()
 		if err != nil {
-			return nil, 0, n.m.fail("open", subject{path: n.written}, err)
+			return nil, 0, n.m.fail("open", n.subjectOf(err), err)
 		}
 		n.laidOut = s
 		n.m.streams.warnOfBuffer(s)
@@ -87,11 +87,16 @@ func (h *shardHandle) Read(ctx context.Context, dest []byte, off int64) (fuse.Re
 	h.node.m.layer.flight.note(ctx, h.node.written)
 	by := asked{by: readerOf(ctx), request: ctx.Done()}
 	h.ahead.saw(off, int64(len(dest)))
+	about := h.node.subject()
 	n, err := h.shard.plan.ReadAt(dest, off, func(i int, dst []byte, at int64) error {
-		return h.image(i, dst, at, by)
+		err := h.image(i, dst, at, by)
+		if err != nil {
+			about.of = h.culpritOf(i, err)
+		}
+		return err
 	})
 	if err != nil {
-		return nil, h.node.m.fail("read", subject{path: h.node.written}, err)
+		return nil, h.node.m.fail("read", about, err)
 	}
 	return fuse.ReadResultData(dest[:n]), 0
 }
@@ -153,13 +158,21 @@ func (h *shardHandle) damaged(i int, dst []byte, at int64, err error) error {
 		return err
 	}
 	m.streams.damaged.Add(1)
-	of, known := m.ds.CulpritOf(err)
-	if !known {
-		of = dataset.Culprit{Path: path, Image: dataset.NoImage}
-	}
-	m.fail("read", subject{path: h.node.written, known: true, of: of}, err)
+	m.fail("read", subject{path: h.node.written, known: true, of: h.culpritOf(i, err)}, err)
 	damageText(dst, at, path)
 	return nil
+}
+
+// culpritOf returns what an error about an item of the shard is about.
+func (h *shardHandle) culpritOf(i int, err error) dataset.Culprit {
+	ds, path := h.node.m.ds, h.shard.c.path(h.shard.part.At(i).Sample)
+	if of, known := ds.CulpritOf(err); known {
+		return of
+	}
+	if s, err := ds.Sample(background, path); err == nil { // of a record, which its path does not name
+		return s.Culprit()
+	}
+	return dataset.Culprit{Path: path, Image: dataset.NoImage}
 }
 
 // hold keeps a buffer pinned until the next read, in place of the one before.
