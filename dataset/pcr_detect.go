@@ -41,7 +41,8 @@ type folderState struct {
 	dir, index Identity   // as they were when it was looked into
 	settled    bool       // another change of the folder would change dir
 	gone       bool       // it held records, and is not there any more
-	incomplete bool       // records were lost when it was looked into
+	incomplete bool       // records, or the index, were lost when it was looked into
+	onlyIndex  bool       // it was the index
 }
 
 // started is what times are counted from.

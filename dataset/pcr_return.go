@@ -106,10 +106,13 @@ func (s *folderState) tellOfReturn(f *pcrFolder) {
 	}
 	if s.gone {
 		f.d.log.Info("a dataset is back", "folder", f.d.full(f.path), "records", len(f.records))
+	} else if s.incomplete && lost == 0 && s.onlyIndex {
+		f.d.log.Info("the index of a dataset is read again", "index", f.d.full(join(f.path, f.index)), "records", len(f.records))
 	} else if s.incomplete && lost == 0 {
 		f.d.log.Info("records that were missing or damaged are back", "folder", f.d.full(f.path), "records", len(f.records))
 	}
 	s.gone, s.incomplete = false, lost > 0
+	s.onlyIndex = lost == 1 && len(f.notes.Bad) == 1 && f.notes.Bad[0].Name == f.index
 }
 
 // isSettled reports whether a change of a folder from now on would change its identity.

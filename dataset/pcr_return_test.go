@@ -75,6 +75,30 @@ func TestRecordsComeBack(t *testing.T) {
 	}
 }
 
+// An index that is damaged and repaired is no record that was missing.
+func TestIndexComesBack(t *testing.T) {
+	r := newReturning(t)
+	f, _, err := r.d.pcrFolderOf(context.Background(), r.image)
+	must(t, err)
+	index := r.dir + "/" + f.index
+	whole, err := os.ReadFile(index)
+	must(t, err)
+	replace := func(data []byte) {
+		t.Helper()
+		must(t, os.WriteFile(index+".new", data, 0o644))
+		must(t, os.Rename(index+".new", index))
+		time.Sleep(2 * tickOfStore)
+		r.isThere(t, true)
+	}
+	for i := range 2 {
+		replace(bytes.Repeat([]byte{0xff}, len(whole)))
+		r.says(t, "an index cannot be read", i+1)
+		replace(whole)
+		r.says(t, "the index of a dataset is read again", i+1)
+	}
+	r.says(t, back, 0)
+}
+
 // A record that is copied back, which takes time, is looked at when that is over: its
 // folder does not change any more by then.
 func TestRecordsAreCopiedBack(t *testing.T) {
