@@ -2,9 +2,12 @@ package fs
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	iofs "io/fs"
+	"math"
 	"path"
+	"strconv"
 	"strings"
 	"sync"
 	"syscall"
@@ -78,6 +81,10 @@ func noEpoch(name string) error {
 	}
 	if !strings.HasPrefix(name, "epoch") {
 		return iofs.ErrNotExist
+	}
+	digits, _ := strings.CutPrefix(name, "epoch-")
+	if n, err := strconv.ParseUint(digits, 10, 64); errors.Is(err, strconv.ErrRange) || err == nil && n > math.MaxInt64 {
+		return &errWhy{fmt.Sprintf("epochs have numbers from 0 to %d", math.MaxInt64)}
 	}
 	return &errWhy{"epochs are written with four digits: epoch-0003; with more only from epoch-10000 on"}
 }

@@ -70,7 +70,7 @@ type terms struct {
 func (t *terms) add(word string) error {
 	if c, ok := tensor.ParseContainer(word); ok {
 		if t.hasContainer {
-			return fmt.Errorf("two file forms in one view (%s is the second)", word)
+			return fmt.Errorf("two file forms in one view (%v and %s)", t.container, word)
 		}
 		t.container, t.hasContainer = c, true
 		return nil

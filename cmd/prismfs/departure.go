@@ -50,7 +50,7 @@ func (d *departure) signalled() (end bool) {
 
 // end leaves whoever still reads.
 func (d *departure) end() error {
-	d.mounted.Logger().Warn("files of the detached mount were still in use; their reads fail from now on")
+	d.mounted.Logger().Warn("files of the detached mount were still in use; reads that need this process fail from now on. Decoded files that were open in the passthrough class can be read to their end")
 	d.mounted.Abandon()
 	return nil
 }

@@ -244,6 +244,7 @@ func TestWrongNamesAreExplained(t *testing.T) {
 	for view, want := range map[string]string{
 		"echo0": `"echo0" is not a view term: echoE takes E from 1 to 100`, "0": "fidelities are whole numbers from 1 to",
 		"rank3of2": "rankRofW takes W from 1", "pgn": "terms are a fidelity",
+		"png+ppm": "two file forms in one view (png and ppm)",
 	} {
 		if status, out := output(t, prismfs("mount", "--view", view, packed, mnt)); status != statusUsage || !strings.Contains(out, want) {
 			t.Errorf("--view %s: status %d: %s", view, status, out)
@@ -253,13 +254,16 @@ func TestWrongNamesAreExplained(t *testing.T) {
 		t.Fatal(out)
 	}
 	for path, want := range map[string]string{
-		"+stream/000000.tar":              "shards lie in the folder of an epoch: epoch-0000/000000.tar",
-		"+stream/epoch-0000/000001.tar":   "the epoch has 1 shard, the last one is 000000.tar",
-		"+stream/epoch-0000/1.tar":        "shards are written with six digits, from 000000.tar on",
-		"cat/0+echo0.npy":                 `\"echo0\" is no view term: echoE takes E from 1 to 100`,
-		"+stream+shard2/epoch-3/000.tar":  "epochs are written with four digits",
-		"+stream/epoch-0000/wrongly.tsv":  "their tables as 000000.tsv",
-		"+stream/epoch-0000/000001.tar.x": "",
+		"+stream/000000.tar":                 "shards lie in the folder of an epoch: epoch-0000/000000.tar",
+		"+stream/epoch-0000/000001.tar":      "the epoch has 1 shard, the last one is 000000.tar",
+		"+stream/epoch-0000/1.tar":           "shards are written with six digits, from 000000.tar on",
+		"cat/0+echo0.npy":                    `\"echo0\" is no view term: echoE takes E from 1 to 100`,
+		"+stream+shard2/epoch-3/000.tar":     "epochs are written with four digits",
+		"+stream/epoch-9223372036854775808":  "epochs have numbers from 0 to 9223372036854775807",
+		"+stream/epoch-99999999999999999999": "epochs have numbers from 0 to 9223372036854775807\"",
+		"+stream/epoch-00005":                "epochs are written with four digits",
+		"+stream/epoch-0000/wrongly.tsv":     "their tables as 000000.tsv",
+		"+stream/epoch-0000/000001.tar.x":    "",
 	} {
 		if status, out := output(t, exec.Command("cat", filepath.Join(mnt, path))); status == statusOK {
 			t.Errorf("%s can be read: %s", path, out)
