@@ -204,7 +204,10 @@ KINDS = {("coast", 2): "jpg", ("coast", 5): "jpg", ("lights", 1): "jpg", ("light
 
 
 def main():
-    if len(sys.argv) != 2:
+    if sys.argv[1:] in (["-h"], ["--help"]):
+        print(__doc__)
+        return
+    if len(sys.argv) != 2 or sys.argv[1].startswith("-"):
         sys.exit(__doc__)
     for which, (name, draw) in enumerate(CLASSES.items()):
         folder = os.path.join(sys.argv[1], name)

@@ -3,6 +3,7 @@ package main
 import (
 	"os"
 	"os/exec"
+	"path/filepath"
 	"strings"
 	"testing"
 )
@@ -46,6 +47,32 @@ for words in sys.argv[1:]:
 	for i, text := range want {
 		if !strings.Contains(lines[i], text) {
 			t.Errorf("%q is not in %q", text, lines[i])
+		}
+	}
+}
+
+// The program that makes the sample images takes a word with a hyphen for no folder.
+func TestMakeImagesHelp(t *testing.T) {
+	python := os.Getenv("PYTHON")
+	if python == "" {
+		python = "/usr/bin/python3"
+	}
+	if out, err := exec.Command(python, "-c", "import numpy, PIL").CombinedOutput(); err != nil {
+		t.Skipf("numpy and PIL are missing: %s", out)
+	}
+	program, err := filepath.Abs("../../examples/make_images.py")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for word, helped := range map[string]bool{"--help": true, "-h": true, "--nonsense": false} {
+		cmd := exec.Command(python, "-B", program, word)
+		cmd.Dir = t.TempDir()
+		out, err := cmd.CombinedOutput()
+		if (err == nil) != helped || !strings.Contains(string(out), "make_images.py DIRECTORY") {
+			t.Errorf("%s: %v: %s", word, err, out)
+		}
+		if made, err := os.ReadDir(cmd.Dir); err != nil || len(made) > 0 {
+			t.Errorf("%s made %v, %v", word, made, err)
 		}
 	}
 }
