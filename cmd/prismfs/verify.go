@@ -77,7 +77,7 @@ func printVerification(w io.Writer, v *pack.Verification, named bool) error {
 		p.line("%s decoded from %s in %.1f s", size(v.RawBytes), size(v.FileBytes), v.Seconds)
 	}
 	if v.PlainImages > 0 {
-		p.line("%d of the good ones %s: %s can be decoded", v.PlainImages, plural.Or(v.PlainImages, "is an image that was left as it is", "are images that were left as they are"), plural.Or(v.PlainImages, "it", "they"))
+		p.line("%d of the good ones %s: %s can be decoded", v.PlainImages, plural.Or(v.PlainImages, "is an image that is not packed", "are images that are not packed"), plural.Or(v.PlainImages, "it", "they"))
 	}
 	if v.WithoutCRC > 0 {
 		p.line("%d of the good ones %s of the published format, which has no checksums: %s whole and consistent, no more is known", v.WithoutCRC, plural.Or(v.WithoutCRC, "is", "are"), plural.Or(v.WithoutCRC, "it is", "they are"))
