@@ -26,7 +26,8 @@ the L3 files of a folder are together, or what a folder of PCR records holds (la
 fidelities and what they cost). Of the files in a folder only the heads are read;
 'prismfs verify' decodes them. If folders of records lie below PATH, as train and val,
 each of them is inspected. Of several --json prints a list. The exit status is 1 where a file
-is damaged, and where pack has not finished its work.
+is damaged, and where pack has not finished its work. What is found out about records
+is kept for mounts, in prismfs/tables in the user's cache folder.
 
 --quality-curve decodes some images of a folder of records at every fidelity and prints
 how near they come to full fidelity: PSNR over all samples, SSIM on luma (Gaussian

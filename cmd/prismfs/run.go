@@ -58,7 +58,10 @@ is an ordinary mount, and a warning says so.
 The command finds the mount point in the environment variable PRISMFS_MOUNT. Without
 MOUNTPOINT, a folder is made for it and removed in the end; it stays, empty, if prismfs
 run itself is killed by SIGKILL. Signals are passed on. What
-the command leaves running keeps the files that it has open, and finds no others.
+the command leaves running keeps the files that it has open, and finds no others. It
+also keeps the copies of the machine's mounts that the namespace began with: where /
+is not shared ('findmnt -o PROPAGATION /', private in most containers), the daemon of
+another mount of prismfs that is unmounted meanwhile lives on until all of it has ended.
 
   prismfs run photos.l3 -- sh -c 'python train.py --data "$PRISMFS_MOUNT/train+png"'`,
 		Args: cobra.ArbitraryArgs,
