@@ -318,7 +318,7 @@ until [ -e "$dir/old/.prismfs/version" ]; do sleep 0.02; done
 job=$!
 trap 'kill $job $daemon 2>/dev/null || true' EXIT
 trap 'exit 1' TERM
-until grep -q runs "$dir/said"; do sleep 0.02; done
+until grep -qs runs "$dir/said"; do sleep 0.02; done
 umount "$dir/old"
 wait $daemon
 kill -0 $job
