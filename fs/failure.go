@@ -206,7 +206,12 @@ func (e *explained) allow(what explanation, now time.Time) bool {
 	return true
 }
 
-// withTail returns a logger that also writes to the tail.
+// withTail returns a logger that also writes to the tail: what is worth knowing whatever
+// the log's own level, and details if they were asked for.
 func withTail(log *slog.Logger, tail *logTail) *slog.Logger {
-	return slog.New(slog.NewMultiHandler(log.Handler(), slog.NewTextHandler(tail, nil)))
+	level := slog.LevelInfo
+	if log.Enabled(background, slog.LevelDebug) {
+		level = slog.LevelDebug
+	}
+	return slog.New(slog.NewMultiHandler(log.Handler(), slog.NewTextHandler(tail, &slog.HandlerOptions{Level: level})))
 }

@@ -3,6 +3,7 @@ package fs
 import (
 	"fmt"
 	iofs "io/fs"
+	"log/slog"
 	"os"
 	"path/filepath"
 	"strings"
@@ -163,6 +164,19 @@ func TestRemedyOfNoMemory(t *testing.T) {
 		crowded, never := m.remedyOfNoMemory(cache.ErrNoSpace), m.remedyOfNoMemory(fmt.Errorf("open: %w", cache.ErrNeverFits))
 		if !strings.HasSuffix(crowded, ", or hold fewer files open or mapped") || never+", or hold fewer files open or mapped" != crowded {
 			t.Errorf("where the cache is cut: %v: %q and %q", cut, crowded, never)
+		}
+	}
+}
+
+// TestLevelOfTheTail: details are in it if they were asked for, and everything else always.
+func TestLevelOfTheTail(t *testing.T) {
+	for level, details := range map[slog.Level]int{slog.LevelDebug: 1, slog.LevelInfo: 0, slog.LevelError: 0} {
+		tail := new(logTail)
+		log := withTail(slog.New(slog.NewTextHandler(new(lockedBuffer), &slog.HandlerOptions{Level: level})), tail)
+		log.Debug("a detail")
+		log.Info("an event")
+		if text := tail.String(); strings.Count(text, "a detail") != details || strings.Count(text, "an event") != 1 {
+			t.Errorf("at %v the tail has %q", level, text)
 		}
 	}
 }
