@@ -9,6 +9,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"golang.org/x/sys/unix"
 )
@@ -64,14 +65,16 @@ func TestSweepingKeepsMountsApart(t *testing.T) {
 	dir := t.TempDir()
 	name := filepath.Join(dir, lockName("/mnt"))
 	const lockers, sweepers, rounds = 3, 2, 1500
-	var inside atomic.Int32
+	end := time.Now().Add(2 * time.Second) // on one processor few rounds take long
+	var inside, taken atomic.Int32
 	var locked, all sync.WaitGroup
 	done := make(chan struct{})
 	for range lockers {
 		locked.Go(func() {
-			for n := 0; n < rounds; {
+			for n := 0; n < rounds && time.Now().Before(end); {
 				lock, err := tryLock(name, os.O_CREATE)
 				if errors.Is(err, unix.EWOULDBLOCK) {
+					runtime.Gosched()
 					continue
 				}
 				if err != nil {
@@ -79,6 +82,7 @@ func TestSweepingKeepsMountsApart(t *testing.T) {
 					return
 				}
 				n++
+				taken.Add(1)
 				if others := inside.Add(1) - 1; others != 0 {
 					t.Errorf("%d others have the lock", others)
 				}
@@ -103,6 +107,9 @@ func TestSweepingKeepsMountsApart(t *testing.T) {
 	locked.Wait()
 	close(done)
 	all.Wait()
+	if taken.Load() < 2*lockers {
+		t.Errorf("the lock was taken %d times: too few to show anything", taken.Load())
+	}
 	sweepLocks(dir, "")
 	if left, err := os.ReadDir(dir); err != nil || len(left) != 0 {
 		t.Errorf("%d files are left (%v)", len(left), err)
