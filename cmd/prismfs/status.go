@@ -22,9 +22,9 @@ shows, what its cache holds, how fast it is and how long it has been there. Moun
 prismfs run and of containers, which are not seen here, are listed too, and those that
 were detached (umount --lazy) while files in them were open, until these are closed. A
 mount whose daemon does not answer within two seconds, or is gone, is shown as such, as is
-one whose source folder is gone, so that nothing can be read, and the exit status is 1. Of MOUNTPOINTs these alone are listed, and the exit status is 0 only
-if all of them serve, which a readiness probe can ask; it is 15 where none of yours is
-mounted.`,
+one whose source folder is gone, so that nothing can be read, and the exit status is 1.
+Of MOUNTPOINTs these alone are listed, and the exit status is 0 only if all of them
+serve, which a readiness probe can ask; it is 15 where none of yours is mounted.`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			list, err := fs.Statuses(cmd.Context())
 			if err != nil {
